@@ -184,11 +184,12 @@ def _try_in_this_process(folder: Path) -> None:
     from statemigrate.inspect.trial_path import Trying, courses
     from statemigrate.scripts import ScriptFolder
     from statemigrate.state.embedded import EmbeddedState
+    from statemigrate.state.project import Project
     from statemigrate.state.protocol import Ticks, planned
 
     state = EmbeddedState(str(folder / "checkpoint"))
     lineages = ScriptFolder(folder / "migrations").lineages()
-    plan = planned(state, "items", lineages, {})
+    plan = planned(state, "items", lineages, Project())
     to_try = courses(plan)
     partitions = state.partitions(plan, [each.family for each in to_try])
     for number in range(_PARTITIONS):

@@ -109,21 +109,14 @@ def backfill(
 def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     from statemigrate.cli.output import progress_bar
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.backfill import backfill as migrate
+    from statemigrate.commands.verbs import backfill as migrate
     from statemigrate.embedded.offline import StoppedBackfill
     from statemigrate.state.open import is_embedded
 
     bar = progress_bar("values", shown=not settings.json)
     far = _Far(is_embedded(checkpoint))
     with message_when_interrupted(far.text), spark_when_needed() as spark, bar as move:
-        done = migrate(
-            checkpoint,
-            migrations=settings.migrations,
-            operator=settings.operator,
-            spark=spark,
-            progress=far.after(move),
-            **options,
-        )
+        done = migrate(checkpoint, progress=far.after(move), **settings.of_one(spark, **options))
     if settings.json:
         print_json(asdict(done))
     elif isinstance(done, StoppedBackfill):
@@ -198,13 +191,7 @@ def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> 
     from statemigrate.commands.backfill import backfill_status
 
     with spark_when_needed() as spark:
-        status = backfill_status(
-            checkpoint,
-            migrations=settings.migrations,
-            targets=targets,
-            operator=settings.operator,
-            spark=spark,
-        )
+        status = backfill_status(checkpoint, **settings.of_one(spark, targets=targets))
     if settings.json:
         counted = {"is_finished": status.is_finished, "quarantined": status.quarantined}
         print_json({**asdict(status), **counted})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from statemigrate.cli.options import Settings, operator_option, optional_checkpoint, shared_options
-from statemigrate.cli.output import print_json, print_rows, print_sentence
+from statemigrate.cli.output import print_found, print_rows, print_sentence
 from statemigrate.commands.examination import Diagnosis
 
 _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
@@ -42,10 +42,7 @@ def doctor(settings: Settings, checkpoint: str | None, master: str | None, *, wr
 
     with spark_when_needed(master) as spark:
         found = examine(checkpoint, write=write, operator=settings.operator, spark=spark)
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        _print(found)
+    print_found(settings, found, _print)
     if found.verdict == "problem":
         click.get_current_context().exit(1)
 

@@ -11,17 +11,20 @@ from click.core import ParameterSource
 from statemigrate.budget import BackfillOptions
 from statemigrate.cli.options import (
     Settings,
-    accept_edited_option,
     all_option,
     checkpoint_or,
     configuration,
     file_to_write,
     has_checkpoint_argument,
-    operator_option,
-    shared_options,
-    target_option,
+    reading_options,
 )
-from statemigrate.cli.output import console, print_json, print_rows, print_sentence, progress_bar
+from statemigrate.cli.output import (
+    console,
+    print_found,
+    print_rows,
+    print_sentence,
+    progress_bar,
+)
 from statemigrate.commands.dry_run import Trials
 from statemigrate.errors import values_hidden
 from statemigrate.files.documents import replacing
@@ -86,11 +89,7 @@ from statemigrate.quoting import argument, visible, visible_lines
 @click.option(
     "--html", metavar="FILE", callback=file_to_write, help="Write the report as one HTML page."
 )
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def dry_run(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     store: str | None,
@@ -116,26 +115,24 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     scripts in all named checkpoints.
     """
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.dry_run import dry_run as try_out
+    from statemigrate.commands.verbs import dry_run as try_out
     from statemigrate.inspect.dry_run_file import dry_run_file
     from statemigrate.inspect.estimate import Pace
 
-    shared: dict[str, Any] = {
-        "migrations": settings.migrations,
-        "targets": targets,
-        "sample": sample,
-    }
+    shared: dict[str, Any] = {"targets": targets, "sample": sample}
+    paced = {"pace": Pace(budget_ms, keys_per_chunk), "accept_edited": accept_edited, **shared}
     if every:
         _refuse_with_all(store)
-        pace = Pace(budget_ms, keys_per_chunk)
-        _try_all(settings, junit, accept_edited=accept_edited, pace=pace, **shared)
+        _try_all(settings, junit, **paced)
         return
     if store is None:
         raise click.UsageError("Missing argument 'STORE', or --all.")
     if (checkpoint is None) == (file is None):
         raise click.UsageError("Name either a query's CHECKPOINT, or values with --from-file.")
     if file is not None:
-        report = dry_run_file(store, file, revision=from_revision, **shared)
+        report = dry_run_file(
+            store, file, migrations=settings.migrations, revision=from_revision, **shared
+        )
     else:
         assert checkpoint is not None  # noqa: S101 - one of the two is given
         bar = progress_bar("values", shown=not settings.json)
@@ -143,16 +140,11 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
             report = try_out(
                 store,
                 checkpoint,
-                pace=Pace(budget_ms, keys_per_chunk),
-                accept_edited=accept_edited,
-                operator=settings.operator,
-                stores=configuration().stores,
-                spark=spark,
                 progress=move,
-                **shared,
+                **settings.of_one(spark, stores=configuration().stores, **paced),
             )
     _write(report, junit, html)
-    _print(settings, report)
+    print_found(settings, report, print_report)
     if not report.in_order:
         click.get_current_context().exit(1)
 
@@ -187,15 +179,12 @@ def _try_all(settings: Settings, junit: str | None, **shared: Any) -> None:
 
     with spark_when_needed() as spark:
         checkpoints = configuration().checkpoints.values()
-        found = dry_run_all(checkpoints, stores=configuration().stores, spark=spark, **shared)
+        found = dry_run_all(checkpoints, **settings.of_all(spark, **shared))
     if junit is not None:
         from statemigrate.inspect.report_junit import junit_of
 
         _write_private(junit, junit_of({each.name: each.found for each in found.trials}))
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        print_trials(found)
+    print_found(settings, found, print_trials)
     if not found.in_order:
         click.get_current_context().exit(1)
 
@@ -215,13 +204,6 @@ def _write_private(path: str, text: str) -> None:
     # A report shows keys and values.
     with replacing(Path(path), private=True) as stream:
         stream.write(text.encode())
-
-
-def _print(settings: Settings, report: DryRunReport) -> None:
-    if settings.json:
-        print_json(report.to_json())
-        return
-    print_report(report)
 
 
 # How `dry-run` looks: what migrates, what fails and why, what it costs, and what to do next.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import click
 
@@ -13,14 +14,14 @@ from statemigrate.cli.options import (
     all_option,
     check_heads_option,
     checkpoint_named,
-    looking,
+    configuration,
     match_option,
     named_by,
     operator_option,
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import print_json, print_parts, print_rows, print_sentence
+from statemigrate.cli.output import print_found, print_parts, print_rows, print_sentence
 from statemigrate.cli.watching import unread_parts
 from statemigrate.commands.current import Current, CurrentOf, CurrentStore, Log, LogEntry, LogOf
 from statemigrate.configuration import NamedCheckpoint
@@ -200,34 +201,28 @@ def current(
     exit code is also 1 unless every store's revision is known to be the head of its scripts.
     """
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.current import current as look
     from statemigrate.commands.current import current_of_all
+    from statemigrate.commands.verbs import current as look
 
-    if every and checkpoint:
-        raise click.UsageError("--all is every checkpoint.")
-    _check_match(match, every)
+    _check_all(checkpoint, match, every=every)
     with spark_when_needed() as spark:
-        shared = looking(settings, targets, spark)
         if not every:
-            found = look(checkpoint, operator=settings.operator, **shared)
-            if settings.json:
-                print_json(found.to_json())
-            else:
-                print_current(found)
+            stores = configuration().stores
+            found = look(checkpoint, **settings.of_one(spark, targets=targets, stores=stores))
+            print_found(settings, found, print_current)
             if check_heads and not found.is_current:
                 click.get_current_context().exit(1)
             return
-        all_found = current_of_all(named_by(match), **shared)
-    if settings.json:
-        print_json([each.to_json() for each in all_found])
-    else:
-        print_currents(all_found)
+        all_found = current_of_all(named_by(match), **settings.of_all(spark, targets=targets))
+    print_found(settings, all_found, print_currents)
     is_current = all(each.current is not None and each.current.is_current for each in all_found)
     if any(each.error for each in all_found) or (check_heads and not is_current):
         click.get_current_context().exit(1)
 
 
-def _check_match(match: str | None, every: bool) -> None:
+def _check_all(checkpoint: str, match: str | None, *, every: bool) -> None:
+    if every and checkpoint:
+        raise click.UsageError("--all is every checkpoint.")
     if match is not None and not every:
         raise click.UsageError("--match is for --all.")
 
@@ -251,19 +246,14 @@ def log(
     batch. --all merges the logs of all named checkpoints into one list. Exit code 1 if part of a
     log is damaged, or if one cannot be read.
     """
-    _check_match(match, every)
-    if every and checkpoint:
-        raise click.UsageError("--all is every checkpoint.")
+    _check_all(checkpoint, match, every=every)
     if every:
         _log_of_all(settings, named_by(match), limit)
         return
     from statemigrate.commands.current import log as read
 
     found = read(checkpoint, limit=limit)
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        print_log(found)
+    print_found(settings, found, print_log)
     if found.damaged:
         click.get_current_context().exit(1)
 
@@ -276,9 +266,6 @@ def _log_of_all(
 
     with spark_when_needed():
         found = log_of_all(checkpoints, limit=limit)
-    if settings.json:
-        print_json([each.to_json() for each in found])
-    else:
-        print_logs(found, limit)
+    print_found(settings, found, partial(print_logs, limit=limit))
     if any(each.log is None or each.log.damaged for each in found):
         click.get_current_context().exit(1)

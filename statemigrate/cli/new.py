@@ -110,10 +110,7 @@ def _from_checkpoint(
             checkpoint,
             message or MESSAGE,
             store=store,
-            migrations=settings.migrations,
-            operator=settings.operator,
-            stores=configuration().stores,
-            spark=spark,
+            **settings.of_one(spark, stores=configuration().stores),
         )
     if settings.json:
         print_json([_document(script) for script in written])

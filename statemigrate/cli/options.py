@@ -42,15 +42,19 @@ class Settings:
         option = "" if self.operator is None else f" --operator {argument(self.operator)}"
         return f"{argument(checkpoint)}{option}"
 
+    def of_one(self, spark: Any, **others: Any) -> dict[str, Any]:
+        """How one checkpoint is read, and ``others``: as the library's functions take it."""
+        return {
+            "migrations": self.migrations,
+            "operator": self.operator,
+            "spark": spark,
+            **others,
+        }
 
-def looking(settings: Settings, targets: dict[str, str], spark: Any) -> dict[str, Any]:
-    """The settings of a look at one checkpoint or at every one."""
-    return {
-        "migrations": settings.migrations,
-        "targets": targets,
-        "stores": configuration().stores,
-        "spark": spark,
-    }
+    def of_all(self, spark: Any, **others: Any) -> dict[str, Any]:
+        """How every checkpoint that has a name is read, each with its own operator."""
+        stores = configuration().stores
+        return {"migrations": self.migrations, "stores": stores, "spark": spark, **others}
 
 
 stopped_option = click.option(
@@ -111,6 +115,15 @@ def operator_option(command: Command) -> Command:
         "`paged(operator=)`.",
     )
     return option(command)
+
+
+def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --target, --accept-edited, --operator, and what every verb has.
+
+    The function takes the settings first, ``targets`` and ``accept_edited``.
+    """
+    passed: Callable[..., Any] = click.pass_obj(command)
+    return target_option(accept_edited_option(operator_option(shared_options()(passed))))
 
 
 def wait_option(when: str) -> Callable[[Command], Command]:

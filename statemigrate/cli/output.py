@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,16 @@ def console(*, stderr: bool = False, soft_wrap: bool = True) -> Screen:
     return Screen(
         file=stream, width=width, markup=False, emoji=False, highlight=False, soft_wrap=soft_wrap
     )
+
+
+def print_found(settings: Settings, found: Any, print_text: Callable[[Any], None]) -> None:
+    """Print what a command found, or all of a sequence: as JSON, or as ``print_text`` does."""
+    if not settings.json:
+        print_text(found)
+    elif isinstance(found, Sequence):
+        print_json([each.to_json() for each in found])
+    else:
+        print_json(found.to_json())
 
 
 def print_json(document: Any, *, stderr: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statemigrate.cli.options import Settings, optional_checkpoint, shared_options
-from statemigrate.cli.output import console, print_json
+from statemigrate.cli.output import console, print_found
 from statemigrate.quoting import visible
 
 if TYPE_CHECKING:
@@ -39,10 +39,7 @@ def rebase(
     found = put_on_top(
         store, onto=onto, apply=apply, migrations=settings.migrations, checkpoint=checkpoint
     )
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        _print(found)
+    print_found(settings, found, _print)
 
 
 def _print(found: Rebase) -> None:

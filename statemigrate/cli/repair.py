@@ -16,7 +16,7 @@ from statemigrate.cli.options import (
     shared_options,
     wait_option,
 )
-from statemigrate.cli.output import print_json, print_line, print_rows
+from statemigrate.cli.output import print_found, print_line, print_rows
 
 if TYPE_CHECKING:
     from statemigrate.commands.repair import Repair
@@ -67,17 +67,8 @@ def repair(settings: Settings, /, *, checkpoint: str, **options: Any) -> None:
     from statemigrate.commands.repair import repair as make_whole
 
     with spark_when_needed() as spark:
-        found = make_whole(
-            checkpoint,
-            migrations=settings.migrations,
-            operator=settings.operator,
-            spark=spark,
-            **options,
-        )
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        _print(found)
+        found = make_whole(checkpoint, **settings.of_one(spark, **options))
+    print_found(settings, found, _print)
     if not found.is_whole:
         click.get_current_context().exit(1)
 

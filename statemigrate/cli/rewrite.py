@@ -19,7 +19,6 @@ from statemigrate.checkpoint.logs.entries import (
 from statemigrate.cli.options import (
     Settings,
     apply_option,
-    configuration,
     named_paths,
     parsed_operator,
     shared_options,
@@ -28,6 +27,7 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import (
     console,
     partition_counts,
+    print_found,
     print_json,
     print_parts,
     print_rows,
@@ -225,18 +225,9 @@ def plan_or_make(
         spark_when_needed() as spark,
         progress_bar("rows written", shown=not settings.json) as progress,
     ):
-        found = make(
-            **asked,
-            migrations=settings.migrations,
-            stores=configuration().stores,
-            apply=given["apply"],
-            spark=spark,
-            progress=progress,
-        )
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        show(found)
+        named = settings.of_all(spark, apply=given["apply"], progress=progress)
+        found = make(**asked, **named)
+    print_found(settings, found, show)
     if found.plan.questions:
         click.get_current_context().exit(1)
 

@@ -9,15 +9,12 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
-    accept_edited_option,
     checkpoint_named,
-    operator_option,
-    shared_options,
+    reading_options,
     stopped_option,
-    target_option,
     wait_option,
 )
-from statemigrate.cli.output import print_json, print_line, print_rows
+from statemigrate.cli.output import print_found, print_line, print_rows
 
 if TYPE_CHECKING:
     from statemigrate.commands.rollback import Rollback
@@ -55,11 +52,7 @@ if TYPE_CHECKING:
 )
 @stopped_option
 @wait_option("With --undo --apply: ")
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def rollback(
     settings: Settings,
     /,
@@ -92,16 +85,10 @@ def rollback(
             checkpoint,
             _revisions(to),
             timeout=timeout if watch else 0.0,
-            migrations=settings.migrations,
-            operator=settings.operator,
-            spark=spark,
             progress=_silent if settings.json or not watch else _print_look,
-            **options,
+            **settings.of_one(spark, **options),
         )
-    if settings.json:
-        print_json(found.to_json())
-    else:
-        _print(found)
+    print_found(settings, found, _print)
     if not found.is_done:
         click.get_current_context().exit(1)
 

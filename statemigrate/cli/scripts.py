@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from statemigrate.cli.options import Settings, optional_checkpoint, shared_options
-from statemigrate.cli.output import console, print_json, print_rows
+from statemigrate.cli.output import console, print_found, print_json, print_rows
 from statemigrate.quoting import visible, visible_lines
 
 if TYPE_CHECKING:
@@ -121,10 +121,7 @@ def edit(settings: Settings, revision: str) -> None:
 
 
 def _print_and_exit(settings: Settings, details: Details) -> None:
-    if settings.json:
-        print_json(details.to_json())
-    else:
-        _print_details(details)
+    print_found(settings, details, _print_details)
     _exit_with([details])
 
 

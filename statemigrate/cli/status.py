@@ -13,8 +13,8 @@ from statemigrate.cli.options import (
     all_option,
     check_heads_option,
     checkpoint_named,
+    configuration,
     file_to_write,
-    looking,
     match_option,
     named_by,
     operator_option,
@@ -102,16 +102,18 @@ def status(  # noqa: PLR0913 - one parameter an option
     if (match or only) and not every:
         raise click.UsageError("--match and --only are for --all.")
     with spark_when_needed() as spark:
-        shared = looking(settings, targets, spark)
         follow = partial(
             _follow, interval=interval if watch else None, html=html, as_json=settings.json
         )
         found: Status | Fleet
         if every:
-            found = fleet = follow(_at_all(match, _needs(only), **shared))
+            found = fleet = follow(
+                _at_all(match, _needs(only), settings.of_all(spark, targets=targets))
+            )
             is_whole = fleet.is_whole
         else:
-            found = follow(_at_one(settings, checkpoint, **shared))
+            named = settings.of_one(spark, targets=targets, stores=configuration().stores)
+            found = follow(_at_one(checkpoint, named))
             is_whole = True
     if not is_whole or (check_heads and not found.is_current):
         click.get_current_context().exit(1)
@@ -140,19 +142,19 @@ def _write(path: str, found: Any) -> None:
         stream.write(status_page(found).encode())
 
 
-def _at_one(settings: Settings, checkpoint: str, **shared: Any) -> Looks[Status]:
+def _at_one(checkpoint: str, named: dict[str, Any]) -> Looks[Status]:
     from statemigrate.cli.watching import looks_at_one
-    from statemigrate.commands.status import status as look
+    from statemigrate.commands.verbs import status as look
 
-    return looks_at_one(partial(look, checkpoint, operator=settings.operator, **shared))
+    return looks_at_one(partial(look, checkpoint, **named))
 
 
 def _needs(only: tuple[str, ...]) -> frozenset[Need]:
     return frozenset(each for each in NEEDS if each.replace(" ", "-") in only or not only)
 
 
-def _at_all(match: str | None, needs: frozenset[Need], **shared: Any) -> Looks[Fleet]:
+def _at_all(match: str | None, needs: frozenset[Need], named: dict[str, Any]) -> Looks[Fleet]:
     from statemigrate.cli.watching import looks_at_all
     from statemigrate.commands.fleet import status_of_all
 
-    return looks_at_all(partial(status_of_all, named_by(match), **shared), needs)
+    return looks_at_all(partial(status_of_all, named_by(match), **named), needs)

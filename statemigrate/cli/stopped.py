@@ -11,13 +11,10 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
-    accept_edited_option,
     checkpoint_named,
     file_to_write,
-    operator_option,
+    reading_options,
     require_values,
-    shared_options,
-    target_option,
 )
 from statemigrate.cli.output import console, print_json, print_json_text, print_line, print_rows
 from statemigrate.errors import HIDDEN, values_hidden
@@ -30,17 +27,8 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: statemigrate retire /data/checkpoint")
 @checkpoint_named
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
-def retire(
-    settings: Settings,
-    checkpoint: str,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
-) -> None:
+@reading_options
+def retire(settings: Settings, /, checkpoint: str, **options: Any) -> None:
     """Drop the empty older families of a stopped query.
 
     The command reads the committed state again before it drops a family. A query does the same at
@@ -51,14 +39,7 @@ def retire(
     from statemigrate.commands.retire import retire as drop
 
     with spark_when_needed() as spark:
-        found = drop(
-            checkpoint,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            spark=spark,
-        )
+        found = drop(checkpoint, **settings.of_one(spark, **options))
     if settings.json:
         print_json(asdict(found))
     else:
@@ -77,19 +58,9 @@ def retire(
     callback=file_to_write,
     help="Also write the values to a file of JSON lines.",
 )
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def quarantine(
-    settings: Settings,
-    store: str,
-    *,
-    checkpoint: str,
-    path: str | None,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
+    settings: Settings, /, store: str, *, checkpoint: str, path: str | None, **options: Any
 ) -> None:
     """List the values of STORE that a backfill could not migrate, and why.
 
@@ -104,15 +75,7 @@ def quarantine(
         require_values("quarantine --output")
     failing = 0
     with spark_when_needed() as spark:
-        found = left_behind(
-            store,
-            checkpoint,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            spark=spark,
-        )
+        found = left_behind(store, checkpoint, **settings.of_one(spark, **options))
         if path is not None:
             failing = _write(found, path)
         else:

@@ -11,14 +11,11 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
-    accept_edited_option,
     checkpoint_and_key,
     checkpoint_named,
     configuration,
-    operator_option,
+    reading_options,
     require_values,
-    shared_options,
-    target_option,
 )
 from statemigrate.cli.output import console, print_json, print_json_text, progress_bar
 
@@ -26,19 +23,9 @@ from statemigrate.cli.output import console, print_json, print_json_text, progre
 @click.command(epilog="Example: statemigrate get auctions /data/checkpoint 42")
 @click.argument("store")
 @checkpoint_and_key
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def get(
-    settings: Settings,
-    store: str,
-    key: tuple[str, ...],
-    *,
-    checkpoint: str,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
+    settings: Settings, /, store: str, key: tuple[str, ...], *, checkpoint: str, **options: Any
 ) -> None:
     """Print the value of KEY in STORE, in the target's format.
 
@@ -52,17 +39,8 @@ def get(
     from statemigrate.commands.view import find
 
     with spark_when_needed() as spark:
-        found = find(
-            store,
-            checkpoint,
-            key,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            stores=configuration().stores,
-            spark=spark,
-        )
+        stores = configuration().stores
+        found = find(store, checkpoint, key, **settings.of_one(spark, stores=stores, **options))
     _print_found(settings, found.entries, whole=found.is_one)
     if not found.entries:
         console(stderr=True).print(f"Store {store} has no value under {' '.join(key)}.")
@@ -79,19 +57,9 @@ def get(
     metavar="FILE",
     help="File ending in .parquet, .avro or .jsonl; - for lines of JSON on standard output.",
 )
-@target_option
-@accept_edited_option
-@operator_option
-@shared_options()
-@click.pass_obj
+@reading_options
 def export(
-    settings: Settings,
-    store: str,
-    *,
-    checkpoint: str,
-    path: str,
-    targets: dict[str, str],
-    accept_edited: tuple[str, ...],
+    settings: Settings, /, store: str, *, checkpoint: str, path: str, **options: Any
 ) -> None:
     """Write every key of STORE with its value, in the target's format, to one file.
 
@@ -111,13 +79,8 @@ def export(
             store,
             checkpoint,
             to,
-            migrations=settings.migrations,
-            targets=targets,
-            accept_edited=accept_edited,
-            operator=settings.operator,
-            stores=configuration().stores,
-            spark=spark,
             progress=move,
+            **settings.of_one(spark, stores=configuration().stores, **options),
         )
     if settings.json:
         print_json(asdict(done), stderr=is_output)

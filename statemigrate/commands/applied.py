@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.applied import read_applied, write_applied
 from statemigrate.state.open import applied_by
-
-if TYPE_CHECKING:
-    pass
 
 
 def record_applied(checkpoint: str | Path, *, migrations: str | Path = "migrations") -> Path:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statemigrate.budget import OnError
 from statemigrate.commands.fleet import Progress, unseen
@@ -22,8 +23,8 @@ from statemigrate.native.chunks import ChunkFiles, Pace
 from statemigrate.native.control_source import require_control_source
 from statemigrate.native.paged_operators import chunk_files
 from statemigrate.native.retrying import retried
-from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import is_embedded, open_state, require_own_state
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
@@ -35,134 +36,78 @@ if TYPE_CHECKING:
     from statemigrate.native.session import Spark
 
 
-def backfill(  # noqa: PLR0913 - all but one by name
+def backfill(
     checkpoint: str | Path,
+    project: Project,
     *,
     keys_per_chunk: int | None = None,
     share: float | None = None,
     keys_per_second: float | None = None,
     on_error: OnError = "raise",
-    migrations: str | Path = "migrations",
-    targets: Mapping[str, str] | None = None,
-    accept_edited: Sequence[str] = (),
-    operator: int | str | None = None,
-    spark: Spark = None,
     progress: Progress = unseen,
 ) -> BackfillPlan | StoppedBackfill:
-    """Migrate what no live row touches: now on the embedded engine, a chunk a batch on Spark's own.
-
-    **Spark's own state**: every key that has values in an older family is written down, and the
-    query of ``checkpoint``, running or started later, takes one chunk a batch: of about
-    ``keys_per_chunk`` keys, 10,000 unless said, or with ``share`` as many as take that part (0 to
-    1) of a batch's time next to live rows. ``keys_per_second`` is the most there may be, within the
-    share, half of the time unless said; of state in pages entries are counted. With a share or a
-    rate chunks are cut while the query runs. The query must have the control source
-    (`with_backfill`). Whatever an earlier plan left is withdrawn first, so that planning again is
-    how a paused backfill is resumed and how its pace is changed. Values that expire are left to do
-    so, unless their scripts say that migrating may restart their time.
-
-    **The embedded engine**: a running query backfills by itself. All stores of a stopped one are
-    migrated to the end here, so that its next start finds one family a store. It may be interrupted
-    at any time: what is done is done, and another run goes on from there. With ``on_error`` as
-    "quarantine" a value that does not migrate is left where it is, and counted; by default it is a
-    `TransformError`. ``progress`` gets how many values were migrated, and of how many.
-
-    ``migrations``, ``targets`` and ``accept_edited`` are those that the query is deployed with.
-    ``operator`` is the number or name of the operator that is meant, if several could be;
-    ``spark`` is the session to read Spark's own state with, the active one unless given, or a
-    function that makes one.
-
-    Raises `CheckpointError` for what is not the checkpoint of such a query, `CheckpointInUseError`
-    while a query of the embedded engine runs, `ScriptError` or `LineageError` for scripts that
-    cannot be used, and `StartupError` where the query would refuse to start; nothing was changed
-    then.
-    """
+    """Migrate what no live row touches, as `statemigrate.backfill` says."""
     if is_embedded(checkpoint):
         layout = Layout.of(checkpoint)
         with stopped(layout) as query:
             query.expect_much()
-            plans = offline_plans(layout, migrations, targets or {}, accept_edited)
+            plans = offline_plans(layout, project)
             require_writable(layout.files)
             done = query.backfill(plans, on_error=on_error, tick=progress)
-            _record_backfill(query, layout, migrations, plans, done)
+            _record_backfill(query, layout, project, plans, done)
             return done
     # Not before it is known that the state is Spark's: little state is to be done in no time.
-    return chunked_backfill(
-        str(checkpoint),
-        migrations,
-        targets or {},
-        accept_edited,
-        keys_per_chunk=keys_per_chunk,
-        share=share,
-        keys_per_second=keys_per_second,
-        operator=operator,
-        spark=spark,
-    )
+    pace = _pace(keys_per_chunk, share, keys_per_second)
+    chunk = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
+    return _chunked_backfill(str(checkpoint), project, chunk, pace)
 
 
 def _record_backfill(
     query: StoppedQuery,
     layout: Layout,
-    migrations: str | Path,
+    project: Project,
     plans: Mapping[str, StorePlan],
     done: StoppedBackfill,
 ) -> None:
     """Note in the log what was done, if anything was."""
     if done.migrated:
         counts = {"migrated": str(done.migrated), "quarantined": str(done.quarantined)}
-        note = Note(Stamp.of(Path(migrations)), planned_revisions(plans))
+        note = Note(Stamp.of(project.directory), planned_revisions(plans))
         note.done(layout.files, "backfill", query.version, counts)
 
 
 # The backfill of Spark's own state: chunks that its query takes, one a batch.
 
 
-__all__ = ["backfill_status", "chunked_backfill", "pause_backfill"]
+__all__ = ["backfill", "backfill_status", "pause_backfill"]
 
 _KEYS_PER_CHUNK = 10_000
 
 
-def chunked_backfill(  # noqa: PLR0913 - all but four by name
-    path: str,
-    migrations: str | Path,
-    targets: Mapping[str, str],
-    accept_edited: Sequence[str],
-    *,
-    keys_per_chunk: int | None,
-    share: float | None,
-    keys_per_second: float | None,
-    operator: int | str | None,
-    spark: Spark,
+def _chunked_backfill(
+    path: str, project: Project, keys_per_chunk: int, pace: Pace | None
 ) -> BackfillPlan:
-    """Write down what is to be migrated; see `statemigrate.backfill`, whose parameters these are.
-
-    Raises what that does.
-    """
-    pace = _pace(keys_per_chunk, share, keys_per_second)
+    """Write down what is to be migrated."""
     # Said before Spark takes its time to start.
-    files = chunk_files(path, operator)
+    files = chunk_files(path, project.operator)
     files.directory.require_query()
     require_own_state(path)
     require_control_source(files)
-    scripts = ScriptFolder(migrations).survey()
+    scripts = project.folder.survey()
     from statemigrate.native.session import session_of
 
-    session = session_of(spark, path)
-    retried(
-        lambda: _check_start(path, scripts.every(), targets, accept_edited, operator, session), path
-    )
-    most = _KEYS_PER_CHUNK if keys_per_chunk is None else keys_per_chunk
-    # What is in pages is compared with the scripts where it is looked for.
+    session = session_of(project.spark, path)
+    retried(lambda: _check_start(path, scripts.every(), project, session), path)
+    from statemigrate.native.backfill import OlderFamilies, plan_backfill
     from statemigrate.pages.older_families import older
 
-    find = partial(older, accept_edited=accept_edited)
-    named: dict[str, Any] = {"operator": operator, "spark": session, "older": find}
+    # What is in pages is compared with the scripts where it is looked for.
+    find = partial(older, accept_edited=project.accept_edited)
+    families = OlderFamilies(path, project.operator, session, scripts, project.targets, find)
     begin = partial(require_writable, files.files)
-    from statemigrate.native.backfill import plan_backfill
-
-    plan = plan_backfill(path, scripts, targets, most, pace=pace, begin=begin, **named)
+    plan = plan_backfill(families, keys_per_chunk, pace=pace, begin=begin)
     if plan.keys or plan.withdrawn:
-        _report_chunks(files, Stamp.of(Path(migrations)), "planned", _planned(plan, pace))
+        _report_chunks(files, Stamp.of(project.directory), "planned", _planned(plan, pace))
     return plan
 
 
@@ -195,16 +140,24 @@ def backfill_status(
 
     The parameters and errors are those of `statemigrate.backfill`.
     """
+    return backfill_status_of(checkpoint, Project(migrations, targets or {}, {}, spark, operator))
+
+
+def backfill_status_of(checkpoint: str | Path, project: Project) -> BackfillStatus:
+    """How far a backfill of Spark's own state is, as `backfill_status` says."""
     path = str(checkpoint)
     ChunkFiles(path).directory.require_query()
-    scripts = ScriptFolder(migrations).survey()
+    scripts = project.folder.survey()
     from statemigrate.native.session import session_of
 
-    session = session_of(spark, path)
+    session = session_of(project.spark, path)
+    from statemigrate.native.backfill import OlderFamilies
     from statemigrate.native.backfill_progress import backfill_status as status_of
     from statemigrate.pages.older_families import older
 
-    return status_of(path, scripts, targets or {}, operator=operator, spark=session, older=older)
+    return status_of(
+        OlderFamilies(path, project.operator, session, scripts, project.targets, older)
+    )
 
 
 def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[str, str]) -> None:
@@ -241,18 +194,12 @@ def _pace(
 
 
 def _check_start(
-    path: str,
-    lineages: Mapping[str, Lineage],
-    targets: Mapping[str, str],
-    accept_edited: Sequence[str],
-    operator: int | str | None,
-    spark: SparkSession,
+    path: str, lineages: Mapping[str, Lineage], project: Project, spark: SparkSession
 ) -> None:
     """Raise `StartupError` where the query would refuse to start with these scripts."""
-    reader = SparkCheckpoint(path, spark, operator=operator)
+    reader = SparkCheckpoint(path, spark, operator=project.operator)
     if reader.last_batch() is None or reader.is_paged:
         return
-    opened = open_state(path, lineages, targets=targets, operator=operator, spark=spark)
-    with closing(opened) as state:
+    with closing(open_state(path, lineages, replace(project, spark=spark))) as state:
         for store in (state.stores.keys() & lineages.keys()) - state.operator_stores:
-            planned(state, store, lineages, targets, accept_edited)
+            planned(state, store, lineages, project)

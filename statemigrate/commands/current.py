@@ -21,6 +21,7 @@ from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.open import Scripts
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -285,21 +286,10 @@ class CurrentOf:
 
 
 @looks_again
-def current(
-    checkpoint: str | Path,
-    *,
-    migrations: str | Path | None = "migrations",
-    targets: Mapping[str, str] | None = None,
-    operator: int | str | None = None,
-    stores: Mapping[str, str] | None = None,
-    spark: Spark = None,
-) -> Current:
-    """The revision of each store, read from the state, and what the log says of it.
-
-    No value is counted: `status` does that. The parameters and errors are those of `status`.
-    """
-    scripts = Scripts.of(migrations, targets)
-    with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
+def current(checkpoint: str | Path, project: Project) -> Current:
+    """The revision of each store and what the log has of it, as `statemigrate.current` says."""
+    scripts = Scripts.of(project)
+    with scripts.opened(checkpoint) as state:
         noted = read_log(open_files(state.checkpoint), state.batch)
         made = tuple(
             _store(name, stored, scripts, noted, state.operator or None)
@@ -319,9 +309,14 @@ def current_of_all(
     spark: Spark = None,
 ) -> tuple[CurrentOf, ...]:
     """`current` of every checkpoint; for an unreadable one, its error."""
-    shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
-    looks = look_at_each(checkpoints, current, targets, **shared)
-    return tuple(CurrentOf(*each) for each in looks)
+    return current_of_each(checkpoints, Project(migrations, targets or {}, stores or {}, spark))
+
+
+def current_of_each(
+    checkpoints: Iterable[NamedCheckpoint], project: Project
+) -> tuple[CurrentOf, ...]:
+    """`current` of every checkpoint, as `current_of_all` says."""
+    return tuple(CurrentOf(*each) for each in look_at_each(checkpoints, current, project))
 
 
 def _store(

@@ -301,10 +301,11 @@ def _retention(
             "correct what is above, or pass spark=",
         )
     from statemigrate.commands.status import status
+    from statemigrate.state.project import Project
 
     began = time.monotonic()
     try:
-        status(checkpoint, migrations=None, operator=operator, spark=session)
+        status(checkpoint, Project(None, operator=operator, spark=session))
     except StatemigrateError as error:
         return Examined.failed(subject, error)
     look = time.monotonic() - began

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.fleet import Progress, found_or_error, unseen
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.dry_run import check_sample, read_lineages, tried
+from statemigrate.inspect.dry_run import check_sample, tried
 from statemigrate.inspect.dry_run_file import dry_run_file
 from statemigrate.inspect.estimate import Pace
 from statemigrate.inspect.report import DryRunReport
 from statemigrate.native.retrying import looks_again, retried
-from statemigrate.native.session import session_of
-from statemigrate.state.open import Scripts, is_embedded, open_state, require_store
+from statemigrate.state.open import Scripts, open_state, require_store
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
@@ -29,47 +29,22 @@ __all__ = ["dry_run", "dry_run_file"]
 
 
 @looks_again
-def dry_run(  # noqa: PLR0913 - all but two by name
+def dry_run(
     store: str,
     checkpoint: str | Path,
+    project: Project,
     *,
     sample: int | None = None,
     pace: Pace | None = None,
-    migrations: str | Path = "migrations",
-    targets: Mapping[str, str] | None = None,
-    accept_edited: Sequence[str] = (),
-    operator: int | str | None = None,
-    stores: Mapping[str, str] | None = None,
-    spark: Spark = None,
     progress: Progress = unseen,
 ) -> DryRunReport:
-    """Take the values of ``store`` through its scripts, as its query would, and report on it.
-
-    The query may be running: its last committed batch is read, and nothing is written. ``sample``
-    tries about so many values, spread evenly over families and partitions, instead of all of them.
-    ``targets`` names, by store, the revision to migrate to, the head unless said otherwise.
-    ``accept_edited`` names applied scripts that were corrected since. ``pace`` is what the backfill
-    may take a batch. ``operator`` is the number or name of the operator that is meant, where
-    several could be; ``stores`` has the names that operators' stores get. Spark's own state is read
-    on ``spark``, the active session unless given, or a function that makes one; that of the
-    embedded engine by processes of this machine, without Spark. ``progress`` gets
-    from time to time how many values were read, and of how many.
-
-    Raises `CheckpointError` for what cannot be read, `ScriptError` or `LineageError` for scripts
-    that cannot be used, and `StartupError` where the query would refuse to start.
-    """
-    path = str(checkpoint)
+    """Take the values of ``store`` through its scripts, as `statemigrate.dry_run` says."""
     check_sample(sample)
-    lineages = read_lineages(migrations, store)
-    lineages[store].resolve((targets or {}).get(store, "head"))
-    require_store(path, store)
-    session = None if is_embedded(path) else session_of(spark, path)
-    with closing(
-        open_state(path, lineages, targets=targets, operator=operator, stores=stores, spark=session)
-    ) as state:
-        # The embedded engine's checkpoint is not rewritten: there a query runs all scripts.
-        rewrites = state.engine != "embedded"
-        plan = planned(state, store, lineages, targets or {}, accept_edited, rewrites=rewrites)
+    lineages = project.folder.sound_lineages(store)
+    lineages[store].resolve(project.targets.get(store, "head"))
+    require_store(str(checkpoint), store)
+    with closing(open_state(checkpoint, lineages, project)) as state:
+        plan = planned(state, store, lineages, project, rewrites=state.can_be_rewritten)
         return tried(state, plan, sample, pace or Pace(), progress)
 
 
@@ -137,10 +112,17 @@ def dry_run_all(
     For a checkpoint that cannot be read or tried, the result has its error. ``targets`` apply to
     all checkpoints that do not have their own.
     """
-    shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
+    project = Project(migrations, targets or {}, stores or {}, spark, None, tuple(accept_edited))
+    return try_each(checkpoints, project, sample, pace)
+
+
+def try_each(
+    checkpoints: Iterable[NamedCheckpoint], project: Project, sample: int | None, pace: Pace | None
+) -> Trials:
+    """The dry run of every store of every checkpoint, as `dry_run_all` says."""
 
     def trials(named: NamedCheckpoint) -> Iterator[Trial]:
-        found = found_or_error(named, lambda: _scripted(named, targets, **shared))
+        found = found_or_error(named, lambda: _scripted(named, project.at(named)))
         if isinstance(found, StatemigrateError):
             yield Trial(named, None, found)
             return
@@ -148,36 +130,19 @@ def dry_run_all(
             yield Trial(named, store, found_or_error(named, partial(tried_on, named, store)))
 
     def tried_on(named: NamedCheckpoint, store: str) -> DryRunReport:
-        return dry_run(
-            store,
-            named.path,
-            sample=sample,
-            pace=pace,
-            targets=named.targets_over(targets),
-            accept_edited=accept_edited,
-            operator=named.operator,
-            **shared,
-        )
+        return dry_run(store, named.path, project.at(named), sample=sample, pace=pace)
 
     return Trials(tuple(trial for named in checkpoints for trial in trials(named)))
 
 
-def _scripted(
-    named: NamedCheckpoint,
-    targets: Mapping[str, str] | None,
-    *,
-    migrations: str | Path,
-    stores: Mapping[str, str] | None,
-    spark: Spark,
-) -> tuple[str, ...]:
+def _scripted(named: NamedCheckpoint, project: Project) -> tuple[str, ...]:
     """The stores of a checkpoint that have scripts, sound or broken; no value is read for it."""
-    scripts = Scripts.of(migrations, named.targets_over(targets))
+    scripts = Scripts.of(project)
     if scripts.survey is None:
         return ()
-    place: dict[str, Any] = {"operator": named.operator, "stores": stores, "spark": spark}
 
     def scripted() -> tuple[str, ...]:
-        with scripts.opened(named.path, **place) as state:
+        with scripts.opened(named.path) as state:
             return tuple(name for name in scripts.reported_stores(state) if name in scripts.stores)
 
     return retried(scripted, named.path)

@@ -14,6 +14,7 @@ from statemigrate.commands.status import Status, StoreStatus, status
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.quoting import argument
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
@@ -36,18 +37,15 @@ def named_checkpoints(checkpoints: Named) -> tuple[NamedCheckpoint, ...]:
 
 def look_at_each(
     checkpoints: Iterable[NamedCheckpoint],
-    look: Callable[..., Found],
-    targets: Mapping[str, str] | None,
-    **shared: Any,
+    look: Callable[[str, Project], Found],
+    project: Project,
 ) -> Iterator[tuple[NamedCheckpoint, Found | None, StatemigrateError | None]]:
     """What ``look`` finds at each checkpoint, or why it finds nothing.
 
-    It is given the path, the checkpoint's own targets over ``targets``, its operator, and what is
-    ``shared``.
+    It is given the path, and the project with the checkpoint's own targets and operator.
     """
     for named in checkpoints:
-        own = {"targets": named.targets_over(targets), "operator": named.operator}
-        found = found_or_error(named, partial(look, named.path, **own, **shared))
+        found = found_or_error(named, partial(look, named.path, project.at(named)))
         if isinstance(found, StatemigrateError):
             yield named, None, found
         else:
@@ -285,12 +283,15 @@ def status_of_all(
 
     ``targets`` apply to all checkpoints that do not have their own.
     """
-    shared: dict[str, Any] = {"migrations": migrations, "stores": stores, "spark": spark}
-    looks = look_at_each(checkpoints, status, targets, **shared)
+    return look_at_all(checkpoints, Project(migrations, targets or {}, stores or {}, spark))
+
+
+def look_at_all(checkpoints: Iterable[NamedCheckpoint], project: Project) -> Fleet:
+    """Every checkpoint's status, as `status_of_all` says."""
     return Fleet(
         tuple(
             Look(named, None if found is None else by_name(found, named.name), error)
-            for named, found, error in looks
+            for named, found, error in look_at_each(checkpoints, status, project)
         )
     )
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.rewrite import require_answers
@@ -44,10 +44,7 @@ from statemigrate.rewrite.plan import RewritePlan, make_plan
 from statemigrate.rewrite.questions import Question, RewriteAnswers
 from statemigrate.rewrite.report import RewriteReport
 from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
-from statemigrate.scripts.folder import survey_of
-
-if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+from statemigrate.state.project import Project
 
 
 @dataclass(frozen=True)
@@ -98,17 +95,14 @@ class Restoring:
         }
 
 
-def restore_forgotten(  # noqa: PLR0913 - all but two by name
+def restore_forgotten(
     checkpoint: str | Path,
     new: str | Path,
+    project: Project,
     *,
-    migrations: str | Path = "migrations",
     accept: Iterable[str] = (),
-    accept_edited: Sequence[str] = (),
-    operator: int | str | None = None,
     wait: float = 0,
     apply: bool = False,
-    spark: Spark = None,
     progress: Progress | None = None,
 ) -> Restoring:
     """Bring back what code without statemigrate made Spark forget, in a ``new`` checkpoint.
@@ -116,8 +110,8 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     The old checkpoint is only read. A key that a live family of the store has keeps its live value,
     and one that was deleted since stays away; all other entries come back, and all else goes on as
     it is. Without ``apply`` they are counted, and nothing is written. ``accept`` has answers to
-    questions, as `Question.acceptance` says them; ``accept_edited`` names families that are given
-    up. Before it is done the checkpoint is watched for ``wait`` seconds.
+    questions, as `Question.acceptance` says them; the project's ``accept_edited`` names families
+    that are given up. Before it is done the checkpoint is watched for ``wait`` seconds.
 
     Raises `CheckpointError` and `UnsupportedError` for what is not understood of the old
     checkpoint, `RewriteError` for open questions and for what is lost with ``apply``, also where
@@ -125,7 +119,7 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     checkpoint in the new place.
     """
     old_files, new_files = open_files(checkpoint), open_files(new)
-    session = session_of(spark, str(checkpoint))
+    session, operator = session_of(project.spark, str(checkpoint)), project.operator
     state = SparkCheckpoint(
         str(checkpoint),
         session,
@@ -133,7 +127,7 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
         paged=False,
         files=Remembered(open_files(checkpoint, session)),
     )
-    lineages = _lineages(migrations, old_files)
+    lineages = _lineages(project, old_files)
     batch = state.committed_batch()
     listing = read_listing(state.files, batch)
     lost = _forgotten_pages(listing, operator)
@@ -143,7 +137,7 @@ def restore_forgotten(  # noqa: PLR0913 - all but two by name
     if _is_of_pages(state.operators(), operator):
         # Pages have every revision of their entries in themselves.
         return Restoring(str(checkpoint), str(new), batch)
-    forgotten = forgotten_families(state, lineages, read_record(old_files), accept_edited)
+    forgotten = forgotten_families(state, lineages, read_record(old_files), project.accept_edited)
     if not forgotten:
         return Restoring(str(checkpoint), str(new), batch)
     check_spark_version(REWRITING, "rewrite a checkpoint")
@@ -192,13 +186,12 @@ def _is_of_pages(operators: Sequence[Operator], operator: Which) -> bool:
     return bool(processors) and all(each.is_paged for each in processors)
 
 
-def _lineages(migrations: str | Path, files: Files) -> dict[str, Lineage]:
-    survey = survey_of(migrations)
-    if survey is None:
+def _lineages(project: Project, files: Files) -> dict[str, Lineage]:
+    if project.survey is None:
         return {}
     for store in read_record(files):
-        survey.require(store)
-    return dict(survey.lineages)
+        project.survey.require(store)
+    return dict(project.survey.lineages)
 
 
 def _fingerprint(plan: RewritePlan, found: Sequence[FamilyRows]) -> str:

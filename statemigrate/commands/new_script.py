@@ -28,6 +28,7 @@ from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.survey import Survey
 from statemigrate.state.open import engine_of, open_state
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, reported_stores, stored_store
 
 if TYPE_CHECKING:
@@ -138,24 +139,21 @@ def baseline(
     Raises `LineageError` for a store with scripts, and `CheckpointError` for a store that the
     checkpoint does not have, or for a directory that is not a checkpoint.
     """
-    folder = ScriptFolder(migrations)
+    project = Project(migrations, {}, stores or {}, spark, operator)
+    folder = project.folder
     scripts = folder.survey()
-    found = _in_files(checkpoint, scripts, store, operator, stores or {})
+    found = _in_files(checkpoint, scripts, store, project)
     if found is None:
-        chosen = _in_state(checkpoint, scripts, store, operator, stores, spark)
+        chosen = _in_state(checkpoint, scripts, store, project)
         found = {name: _Found(_only_format(name, each)) for name, each in chosen.items()}
     return tuple(_written(folder, scripts, name, each, message) for name, each in found.items())
 
 
 def _in_files(
-    checkpoint: str | Path,
-    scripts: Survey,
-    store: str | None,
-    operator: int | str | None,
-    names: Mapping[str, str],
+    checkpoint: str | Path, scripts: Survey, store: str | None, project: Project
 ) -> Mapping[str, _Found] | None:
     """What the files alone tell; None where they do not tell it."""
-    there, is_all = stores_in_files(checkpoint, names, operator)
+    there, is_all = stores_in_files(checkpoint, project.stores, project.operator)
     if store is not None and store in there:
         wanted = {store}
     elif store is None and is_all:
@@ -167,16 +165,9 @@ def _in_files(
 
 @looks_again
 def _in_state(
-    checkpoint: str | Path,
-    scripts: Survey,
-    store: str | None,
-    operator: int | str | None,
-    stores: Mapping[str, str] | None,
-    spark: Spark,
+    checkpoint: str | Path, scripts: Survey, store: str | None, project: Project
 ) -> Mapping[str, StoredStore]:
-    with closing(
-        open_state(str(checkpoint), {}, operator=operator, stores=stores, spark=spark)
-    ) as state:
+    with closing(open_state(checkpoint, {}, project)) as state:
         return dict(_chosen(scripts, state, store))
 
 

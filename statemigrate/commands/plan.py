@@ -21,7 +21,7 @@ from statemigrate.commands.new_code import (
     meaning_of,
     probed,
 )
-from statemigrate.commands.rewrite import Reading, plan_for
+from statemigrate.commands.rewrite import plan_for
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.errors import CodeError, RewriteError, StatemigrateError, UnsupportedError
 from statemigrate.files import Files
@@ -46,6 +46,7 @@ from statemigrate.rewrite.column_pairing import operator_name, store_families
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
@@ -119,15 +120,15 @@ def plan(
     wanted, files = target or NewCode(), open_files(checkpoint)
     committed = CheckpointDirectory(files).require_commit()
     shape = describe(files, committed)
-    reading = Reading(migrations, {}, stores or {}, spark)
-    lineages = {} if reading.survey is None else dict(reading.survey.lineages)
+    project = Project(migrations, {}, stores or {}, spark)
+    lineages = {} if project.survey is None else dict(project.survey.lineages)
     found = probed(wanted, shape.conf, spark, files.location)
     if found is None:
         items = tuple(_without_code(shape, lineages))
         steps, undo, stops = tuple(_steps_without_code(files, items)), "", False
     else:
         old = known_before(wanted, shape, spark, files)
-        rewrite = _rewrite_plan(files, shape, found, old, reading)
+        rewrite = _rewrite_plan(files, shape, found, old, project)
         items = tuple(_with_code(shape, found, old, rewrite, lineages))
         made = _Steps(str(checkpoint), shape, found, items, rewrite, wanted, lineages)
         steps, undo, stops = made.steps(), made.undo, made.stops
@@ -245,11 +246,11 @@ def _rewrite_plan(
     shape: CheckpointShape,
     found: Probed,
     old: CodeMeaning | None,
-    reading: Reading,
+    project: Project,
 ) -> RewritePlan | StatemigrateError:
     """The plan of a rewrite to the new code, or why there is none."""
     try:
-        return plan_for(files, shape, found, old, RewriteOptions(), None, reading)
+        return plan_for(files, shape, found, old, RewriteOptions(), None, project)
     except (RewriteError, UnsupportedError) as error:
         return error
 

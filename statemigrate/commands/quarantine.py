@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.inspect.dry_run import read_lineages
 from statemigrate.inspect.trial import cause_of
 from statemigrate.inspect.trial_path import TrialPath, courses
 from statemigrate.state.open import open_state, require_store
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
@@ -51,12 +51,11 @@ def quarantine(
     marks: there they are all values in older families that do not migrate. ``accept_edited`` names
     scripts that were edited after they were applied. Raises the errors of `dry_run`.
     """
-    lineages = read_lineages(migrations, store)
+    project = Project(migrations, targets or {}, {}, spark, operator, tuple(accept_edited))
+    lineages = project.folder.sound_lineages(store)
     require_store(str(checkpoint), store)
-    with closing(
-        open_state(str(checkpoint), lineages, targets=targets, operator=operator, spark=spark)
-    ) as state:
-        plan = planned(state, store, lineages, targets or {}, accept_edited)
+    with closing(open_state(checkpoint, lineages, project)) as state:
+        plan = planned(state, store, lineages, project)
         by_family = {trial_path.family.name: trial_path for trial_path in courses(plan)}
         for family, key, value, marked in state.suspects(plan):
             cause = _cause(by_family[family], value) if family in by_family else _NO_WAY

@@ -23,6 +23,7 @@ from statemigrate.native.adoption import WATCHED
 from statemigrate.quoting import argument
 from statemigrate.rewrite.forgotten_rows import FamilyRows
 from statemigrate.state.open import engine_of
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
@@ -108,21 +109,14 @@ def repair(  # noqa: PLR0913 - all but one by name
     Raises `CheckpointInUseError` while the query runs, and `CheckpointError` if ``checkpoint`` is
     not the checkpoint of a query with state. Nothing is changed then.
     """
-    if engine_of(checkpoint) == "embedded":
-        return _repair_embedded(
-            str(checkpoint), apply, back_to, working_directory, Stamp.of(Path(migrations))
-        )
-    return _repair_spark_state(
-        str(checkpoint),
-        apply=apply,
-        new=new,
-        accept=accept,
-        wait=wait,
-        accept_edited=accept_edited,
-        migrations=migrations,
-        operator=operator,
-        spark=spark,
-    )
+    project = Project(migrations, {}, {}, spark, operator, tuple(accept_edited))
+    path = str(checkpoint)
+    if engine_of(path) == "embedded":
+        stamp = Stamp.of(project.directory)
+        return _repair_embedded(path, apply, back_to, working_directory, stamp)
+    place = f"{path.rstrip('/')}-repaired" if new is None else str(new)
+    found = restore_forgotten(path, place, project, accept=accept, wait=wait, apply=apply)
+    return _restored(found, given=new is not None)
 
 
 def _repair_embedded(
@@ -209,30 +203,8 @@ def _next(checkpoint: str, found: Inspection) -> str:
     return "restore the checkpoint directory from a copy: nothing here makes a version whole"
 
 
-def _repair_spark_state(  # noqa: PLR0913 - as `repair`
-    checkpoint: str,
-    *,
-    apply: bool,
-    new: str | Path | None,
-    accept: Sequence[str],
-    wait: float,
-    accept_edited: Sequence[str],
-    migrations: str | Path,
-    operator: int | str | None,
-    spark: Spark,
-) -> Repair:
-    place = f"{checkpoint.rstrip('/')}-repaired" if new is None else str(new)
-    found = restore_forgotten(
-        checkpoint,
-        place,
-        migrations=migrations,
-        accept=accept,
-        accept_edited=accept_edited,
-        operator=operator,
-        wait=wait,
-        apply=apply,
-        spark=spark,
-    )
+def _restored(found: Restoring, *, given: bool) -> Repair:
+    """What came back, or would, in a new checkpoint whose place was ``given`` or was not."""
     done = found.report is not None
     findings = tuple(_forgotten(each, repaired=done) for each in found.families)
     findings += tuple(
@@ -242,11 +214,11 @@ def _repair_spark_state(  # noqa: PLR0913 - as `repair`
     if done:
         did = (
             f"{sum(each.restored.count for each in found.families):,} entries of "
-            f"{len(found.families)} families are in {place} again, with all else that "
-            f"{checkpoint} has; every row was read back through Spark, with equal checksums",
+            f"{len(found.families)} families are in {found.new} again, with all else that "
+            f"{found.old} has; every row was read back through Spark, with equal checksums",
         )
-    action = _next_of_forgotten(checkpoint, found, given=new is not None)
-    return Repair(checkpoint, "native", found.batch, findings, action, did)
+    action = _next_of_forgotten(found, given=given)
+    return Repair(found.old, "native", found.batch, findings, action, did)
 
 
 def _forgotten(each: FamilyRows, *, repaired: bool) -> RepairFinding:
@@ -261,8 +233,8 @@ def _forgotten(each: FamilyRows, *, repaired: bool) -> RepairFinding:
     )
 
 
-def _next_of_forgotten(checkpoint: str, found: Restoring, *, given: bool) -> str:
-    command = f"statemigrate repair {argument(checkpoint)}"
+def _next_of_forgotten(found: Restoring, *, given: bool) -> str:
+    command = f"statemigrate repair {argument(found.old)}"
     command += f" --new {argument(found.new)}" if given else ""
     if found.report is not None:
         return f"start the migrated code on {argument(found.new)}"

@@ -14,9 +14,9 @@ from statemigrate.embedded.offline import stopped
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, planned_revisions, require_writable
 from statemigrate.native.retrying import looks_again
-from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.open import engine_of, open_state, require_scripted
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
@@ -26,22 +26,15 @@ if TYPE_CHECKING:
 # What a stopped query of the embedded engine would do with each of its stores.
 
 
-def offline_plans(
-    layout: Layout,
-    migrations: str | Path,
-    targets: Mapping[str, str],
-    accept_edited: Sequence[str] = (),
-) -> dict[str, StorePlan]:
+def offline_plans(layout: Layout, project: Project) -> dict[str, StorePlan]:
     """By store, how code written for the targets would access it.
 
     Raises `LineageError` for a target of a store without scripts.
     """
-    lineages = ScriptFolder(migrations).lineages()
-    require_scripted(targets, lineages)
+    lineages = project.folder.lineages()
+    require_scripted(project.targets, lineages)
     with closing(EmbeddedState(layout.files.location)) as state:
-        return {
-            store: planned(state, store, lineages, targets, accept_edited) for store in state.stores
-        }
+        return {store: planned(state, store, lineages, project) for store in state.stores}
 
 
 @dataclass(frozen=True)
@@ -72,36 +65,34 @@ def retire(
     and this lists those that it will drop. A family that still has a value is kept and counted.
     Parameters and errors are those of `backfill`.
     """
+    project = Project(migrations, targets or {}, {}, spark, operator, tuple(accept_edited))
+    return retire_families(checkpoint, project)
+
+
+def retire_families(checkpoint: str | Path, project: Project) -> Retirement:
+    """Drop the drained families of a stopped query, as `retire` says."""
     if engine_of(checkpoint) != "embedded":
-        return _later(str(checkpoint), migrations, targets or {}, accept_edited, operator, spark)
+        return _later(checkpoint, project)
     layout = Layout.of(checkpoint)
     with stopped(layout) as query:
-        plans = offline_plans(layout, migrations, targets or {}, accept_edited)
+        plans = offline_plans(layout, project)
         require_writable(layout.files)
         dropped = query.retire(plans)
         if dropped:
             left = {store: plan.without(frozenset(dropped)) for store, plan in plans.items()}
-            note = Note(Stamp.of(Path(migrations)), planned_revisions(left))
+            note = Note(Stamp.of(project.directory), planned_revisions(left))
             note.done(layout.files, "retire", query.version, {"dropped": ", ".join(dropped)})
         kept = _values(layout, plans, but=dropped)
     return Retirement(dropped, (), kept)
 
 
 @looks_again
-def _later(
-    checkpoint: str,
-    migrations: str | Path,
-    targets: Mapping[str, str],
-    accept_edited: Sequence[str],
-    operator: int | str | None,
-    spark: Spark,
-) -> Retirement:
-    lineages = ScriptFolder(migrations).lineages()
-    opened = open_state(checkpoint, lineages, targets=targets, operator=operator, spark=spark)
-    with closing(opened) as state:
+def _later(checkpoint: str | Path, project: Project) -> Retirement:
+    lineages = project.folder.lineages()
+    with closing(open_state(checkpoint, lineages, project)) as state:
         # The state of Spark's own operators has one family each, which no query leaves behind.
         stores = [store for store in state.stores if store not in state.operator_stores]
-        plans = [planned(state, store, lineages, targets, accept_edited) for store in stores]
+        plans = [planned(state, store, lineages, project) for store in stores]
         values = {
             family.name: sum(state.counts(plan.declared.store).get(family.name, {}).values())
             for plan in plans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,10 +47,10 @@ from statemigrate.rewrite.window_comparison import ObservedWindows
 from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import Meanings
 from statemigrate.scripts.folder import survey_of
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
-    from statemigrate.scripts.survey import Survey
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     itself runs a query on the old checkpoint. Raises `CheckpointInUseError` if another command
     makes a checkpoint in the new place.
     """
+    project = Project(migrations, targets or {}, stores or {}, spark)
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
     directory = CheckpointDirectory(old_files)
@@ -138,15 +139,14 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     shape = describe(old_files, committed if is_unfinished else None)
     found: Probed | None = None
     if options.pages is None:
-        reading = Reading(migrations, targets or {}, stores or {}, spark)
         found = probed(wanted, options.pinned(shape.conf), spark, old_files.location)
         before = known_before(wanted, shape, spark, old_files)
-        plan = plan_for(old_files, shape, found, before, options, answers, reading)
+        plan = plan_for(old_files, shape, found, before, options, answers, project)
     else:
         from statemigrate.commands.rewrite_pages import paging_plan
 
         session = session_of(spark, str(old))
-        lineages = _lineages(survey_of(migrations), shape, stores or {}, {})
+        lineages = _lineages(project, shape, {})
         plan = paging_plan(old_files, shape, options, answers, wanted, lineages, session)
     check_offsets(plan, old_files)
     origins = (("the old checkpoint", old_files),)
@@ -190,21 +190,6 @@ class Known(Protocol):
         """What the key columns of operators are computed from."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Where scripts are and what they are to lead to, how stores are called, and what reads."""
-
-    migrations: str | Path | None
-    targets: Mapping[str, str]
-    names: Mapping[str, str]
-    spark: Spark
-
-    @cached_property
-    def survey(self) -> Survey | None:
-        """All scripts, read when they are asked for first; None where there is no folder."""
-        return survey_of(self.migrations)
-
-
 def _new_meaning(
     wanted: NewCode, found: Probed | None, plan: RewritePlan
 ) -> Mapping[str, bytes] | None:
@@ -221,15 +206,15 @@ def plan_for(
     before: Known | None,
     options: RewriteOptions,
     answers: RewriteAnswers | None,
-    reading: Reading,
+    project: Project,
 ) -> RewritePlan:
     """The plan of a rewrite to what was ``found`` of the new code, None where it is the old one.
 
     ``before`` is what is known of the old code. Raises as `rewrite` does.
     """
-    take, names = answers.take if answers else {}, reading.names
-    lineages = _lineages(reading.survey, shape, names, take)
-    store_scripts = StoreScripts(shape, lineages, read_record(old), reading.targets, names)
+    take = answers.take if answers else {}
+    lineages = _lineages(project, shape, take)
+    store_scripts = StoreScripts(shape, lineages, read_record(old), project.targets, project.stores)
     of_old = store_scripts.of_old()
     scripts = Scripts(of_old, store_scripts.of_new(take))
     if found is None:
@@ -246,8 +231,8 @@ def plan_for(
     )
     # Which columns are windows a plan says; what is accepted of it is asked once these are known.
     first = plan(answers=replace(answers, accept=frozenset()) if answers else None)
-    new = new_windows(found, before, reading.spark)
-    windows = _windows(first, new, old, reading.spark)
+    new = new_windows(found, before, project.spark)
+    windows = _windows(first, new, old, project.spark)
     further = [*window_questions(windows), *key_questions(changed_keys(first, new))]
     return replace(plan(answers=answers, further=further), windows=windows)
 
@@ -295,15 +280,13 @@ def _observed(
 
 
 def _lineages(
-    survey: Survey | None,
-    shape: CheckpointShape,
-    names: Mapping[str, str],
-    take: Mapping[str, str],
+    project: Project, shape: CheckpointShape, take: Mapping[str, str]
 ) -> dict[str, Lineage]:
-    """The lineages of a folder. Raises what is wrong with those of stores that may need them."""
+    """The project's lineages. Raises what is wrong with those of stores that may need them."""
+    survey = project.survey
     if survey is None:
         return {}
-    own = {known: name for name, known in names.items()}
+    own = {known: name for name, known in project.stores.items()}
     for known in {*take, *(name for each in shape.operators for name in user_stores(each))}:
         survey.require(own.get(known, known))
     return dict(survey.lineages)

@@ -35,6 +35,7 @@ from statemigrate.rewrite.probe import operator_with, operator_with_pages
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.sources import NewSources, RewriteOptions
 from statemigrate.state.open import open_state
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -200,7 +201,7 @@ def _made(
     """What pages would have of the state that Spark keeps by itself."""
     is_alone = sum(kind_of(each.name) is VARIABLES for each in shape.operators) == 1
     which = None if is_alone else operator.number
-    state = open_state(old.location, lineages, operator=which, spark=spark)
+    state = open_state(old.location, lineages, Project(operator=which, spark=spark))
     own = {name: each for name, each in state.stores.items() if name not in state.operator_stores}
     key = _without_metadata(state.key_of(next(iter(own), "")))
     check_grouping(key)

@@ -17,8 +17,8 @@ from statemigrate.migration import BASE, Lineage
 from statemigrate.native.adoption import WATCHED
 from statemigrate.native.retrying import retried
 from statemigrate.quoting import argument
-from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import open_state, require_scripted
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, planned
 
 if TYPE_CHECKING:
@@ -135,18 +135,11 @@ def rollback(  # noqa: PLR0913 - all but two by name
     `CheckpointInUseError` for a query that must be stopped; `CheckpointError` if the checkpoint
     cannot be read. Nothing is changed then.
     """
-    lineages = ScriptFolder(migrations).lineages()
+    project = Project(migrations, targets or {}, {}, spark, operator, tuple(accept_edited))
+    lineages = project.folder.lineages()
     # Said before Spark takes its time to start.
     _check_revisions(to, lineages)
-    way = _WayBack(
-        str(checkpoint),
-        to,
-        lineages,
-        dict(targets or {}),
-        tuple(accept_edited),
-        undo=undo,
-        options={"migrations": migrations, "operator": operator, "spark": spark},
-    )
+    way = _WayBack(str(checkpoint), to, lineages, project, undo=undo)
     found = way.look()
     progress(found)
     if not apply:
@@ -173,32 +166,27 @@ class _WayBack:
         checkpoint: str,
         to: str | Mapping[str, str],
         lineages: Mapping[str, Lineage],
-        targets: dict[str, str],
-        accept_edited: tuple[str, ...],
+        project: Project,
         *,
         undo: bool,
-        options: dict[str, Any],
     ) -> None:
         self._checkpoint = checkpoint
         self._to = to
         self._lineages = lineages
-        self._others = targets
-        self._accept_edited = accept_edited
+        self._project = self._older = project
+        """As it was given, and with the targets that the older code has."""
         self._undo = undo
-        self._options = options
-        self._targets: dict[str, str] = {}
 
     def look(self) -> Rollback:
         """Where it stands. Raises what `rollback` says."""
         return retried(self._look, self._checkpoint)
 
     def _look(self) -> Rollback:
-        named = {key: self._options[key] for key in ("operator", "spark")}
-        at = open_state(self._checkpoint, self._lineages, targets=self._others, **named)
-        with closing(at) as state:
+        with closing(open_state(self._checkpoint, self._lineages, self._project)) as state:
             back = _revisions(self._to, state, self._lineages)
             self._check_undo(back, state)
-            self._targets = {**self._others, **back}
+            targets = {**self._project.targets, **back}
+            self._older = replace(self._project, targets=targets)
             stores = tuple(self._store(state, store, revision) for store, revision in back.items())
             found = Rollback(state.checkpoint, state.engine, state.batch, stores, "done", "")
         step, text = self._next(found)
@@ -220,7 +208,7 @@ class _WayBack:
     def _store(self, state: State, store: str, revision: str) -> RollbackStore:
         lineage = self._lineages[store]
         # Raises as the older code's start would.
-        plan = planned(state, store, self._lineages, self._targets, self._accept_edited)
+        plan = planned(state, store, self._lineages, self._older)
         counts = {name: sum(each.values()) for name, each in state.counts(store).items()}
         deployed = _deployed(state, store, lineage)
         held = {each.revision for each in plan.sources} | ({deployed} if deployed else set())
@@ -230,7 +218,7 @@ class _WayBack:
         return RollbackStore(store, revision, deployed, families, counts.get(plan.target.name, 0))
 
     def _check_undo(self, back: Mapping[str, str], state: State) -> None:
-        if self._undo and state.engine == "paged":
+        if self._undo and state.keeps_control_source:
             raise StartupError(
                 "SM-ROLLBACK-005",
                 f"the control source of pages in {state.checkpoint} stays",
@@ -270,7 +258,7 @@ class _WayBack:
         from statemigrate.native.control_source import lacks_control_source
         from statemigrate.native.paged_operators import chunk_files
 
-        if lacks_control_source(chunk_files(found.checkpoint, self._options["operator"])):
+        if lacks_control_source(chunk_files(found.checkpoint, self._project.operator)):
             return "adopt", (
                 f"stop the query, `statemigrate adopt {argument(self._checkpoint)} --apply`, and "
                 f"start {self._code(found)}; then `{again}`"
@@ -290,9 +278,9 @@ class _WayBack:
         return "deploy", f"{text}; or start {self._code(found, backfill=False)} on it, and wait"
 
     def _next_chunks(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
-        from statemigrate.commands.backfill import backfill_status
+        from statemigrate.commands.backfill import backfill_status_of
 
-        status = backfill_status(found.checkpoint, targets=self._targets, **self._options)
+        status = backfill_status_of(found.checkpoint, self._older)
         newer = [store_of(name) for name in status.unplanned]
         unplanned = [each.store for each in found.stores if each.store in newer]
         run = f"run the query with {self._code(found)}"
@@ -340,26 +328,19 @@ class _WayBack:
         from statemigrate.commands.backfill import backfill
         from statemigrate.native.backfill import BackfillPlan
 
-        plan = backfill(
-            self._checkpoint,
-            targets=self._targets,
-            accept_edited=self._accept_edited,
-            **self._options,
-        )
+        plan = backfill(self._checkpoint, self._older)
         assert isinstance(plan, BackfillPlan)  # noqa: S101 - not of the embedded engine
         return f"planned the backfill of {plan.keys:,} keys in {plan.chunks:,} chunks"
 
     def _taken_back(self, found: Rollback, did: list[str]) -> Rollback:
         """The embedded engine's: all values of a stopped query, and the empty families."""
         from statemigrate.commands.backfill import backfill
-        from statemigrate.commands.retire import retire
+        from statemigrate.commands.retire import retire_families
 
         if not found.left:
             return found
-        named: dict[str, Any] = {"targets": self._targets, "accept_edited": self._accept_edited}
-        named["migrations"] = self._options["migrations"]
-        backfill(self._checkpoint, **named)
-        dropped = retire(self._checkpoint, **named).dropped
+        backfill(self._checkpoint, self._older)
+        dropped = retire_families(self._checkpoint, self._older).dropped
         after = self.look()
         _check_same(found, after)
         did.append(f"took {found.left - after.left:,} values back")
@@ -370,7 +351,7 @@ class _WayBack:
         from statemigrate.commands.adopt import undo_adoption
 
         undo_adoption(
-            self._checkpoint, apply=True, stopped=stopped, wait=wait, spark=self._options["spark"]
+            self._checkpoint, apply=True, stopped=stopped, wait=wait, spark=self._project.spark
         )
         did.append("took the control source out")
         after = self.look()
@@ -397,7 +378,7 @@ class _WayBack:
 
     @property
     def _option(self) -> str:
-        operator = self._options["operator"]
+        operator = self._project.operator
         return "" if operator is None else f" --operator {argument(operator)}"
 
     @property
@@ -461,7 +442,7 @@ def _in_no_store(to: str, stores: Sequence[str], place: str, number: int = 0) ->
 
 def _deployed(state: State, store: str, lineage: Lineage) -> str | None:
     """The revision that was written last, as far as the last deployment has noted it."""
-    if state.engine != "native":
+    if state.target_is_deployed:
         found = state.stores[store].target.revision
         # One that no script has is an unknown revision, which the way from it says.
         return scripted_revision(lineage, found) or found

@@ -40,7 +40,7 @@ from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_columns import find_windows, observe_windows
 from statemigrate.rewrite.window_comparison import ObservedWindows
 from statemigrate.rewrite.window_findings import WindowFinding
-from statemigrate.scripts.folder import survey_of
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,15 +111,15 @@ def seed(  # noqa: PLR0913 - all but two by name
     2, at ``options.offsets`` for each source. Raises `CodeError` for the code, and `RewriteError`
     for tables that do not fit the state and for open questions with ``apply``.
     """
+    project = Project(migrations, targets or {}, stores or {}, spark)
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     check_spark_version(REWRITING, "rewrite a checkpoint")
     _check_paths(new, tables, target)
     session = session_of(spark, str(new))
     found = _probed(target, options, session, str(new))
     conf, further = _conf(found, target, options, session)
-    script_settings = _ScriptSettings(migrations, targets or {}, stores or {})
     said = revisions if isinstance(revisions, Mapping) else {"": revisions} if revisions else {}
-    scripts = script_settings.scripts(seeded_stores(found.shape.operators), said)
+    scripts = _scripts(project, seeded_stores(found.shape.operators), said)
     seeds = _seeds(found, tables, answers, session, scripts)
     shape = before_seeding(found.shape, conf, seeds, _begun(answers))
     own = replace(
@@ -194,31 +194,21 @@ def _origins(origin: Tables) -> tuple[tuple[str, Files], ...]:
     return tuple((f"the table of {store}", open_files(each)) for store, each in places.items())
 
 
-@dataclass(frozen=True)
-class _ScriptSettings:
-    """Where scripts are, up to which revisions they are run, and the project's names of stores."""
-
-    migrations: str | Path | None
-    targets: Mapping[str, str]
-    names: Mapping[str, str]
-
-    def scripts(
-        self,
-        stores: Mapping[str, tuple[OperatorShape, FamilyAddress]],
-        revisions: Mapping[str, str],
-    ) -> dict[str, Scripted]:
-        """By kind and number of a store the scripts from its table's revision on."""
-        if not revisions:
-            return {}
-        survey, found = survey_of(self.migrations), {}
-        for said, revision in revisions.items():
-            name = only_store(self.names.get(said, said), stores)
-            own = next((each for each, known in self.names.items() if known == name), name)
-            if survey is None:
-                raise _no_scripts(own, revision, self.migrations)
-            lineage, target = survey.sound(own)[own], self.targets.get(own, "head")
-            found[name] = seed_script(name, stores[name], lineage, revision, target)
-        return found
+def _scripts(
+    project: Project,
+    stores: Mapping[str, tuple[OperatorShape, FamilyAddress]],
+    revisions: Mapping[str, str],
+) -> dict[str, Scripted]:
+    """By kind and number of a store the scripts from its table's revision on."""
+    found = {}
+    for said, revision in revisions.items():
+        name = only_store(project.stores.get(said, said), stores)
+        own = next((each for each, known in project.stores.items() if known == name), name)
+        if project.survey is None:
+            raise _no_scripts(own, revision, project.migrations)
+        lineage, target = project.survey.sound(own)[own], project.targets.get(own, "head")
+        found[name] = seed_script(name, stores[name], lineage, revision, target)
+    return found
 
 
 def _no_scripts(store: str, revision: str, folder: str | Path | None) -> RewriteError:

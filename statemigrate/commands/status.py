@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,10 +19,10 @@ from statemigrate.native.control_source import is_untold, lacks_control_source, 
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.state.open import Scripts
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
     from statemigrate.rewrite.report import RewriteReport
 
 
@@ -180,63 +180,43 @@ class Looked:
         return f"{argument(self.checkpoint)}{option}"
 
 
-def next_step(store: StoreStatus, engine: str, at: str | Looked) -> str:
+def next_step(  # noqa: PLR0911 - a sentence for each state
+    store: StoreStatus, engine: str, at: str | Looked
+) -> str:
     """What to do next, in one sentence."""
     checkpoint = Looked(at) if isinstance(at, str) else at
-    steps: tuple[Callable[[StoreStatus, str, Looked], str | None], ...]
-    steps = (_scripts, _unscripted, _quarantined, _back, _left, _behind, _empty)
-    found = (step(store, engine, checkpoint) for step in steps)
-    done = "nothing: every value has the target's format"
-    return next((each for each in found if each is not None), done)
-
-
-def _scripts(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
-    if not store.is_broken:
-        return None
-    return f"statemigrate history {argument(store.store)} shows what is wrong with its scripts"
-
-
-def _unscripted(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
-    if not store.is_unscripted:
-        return None
-    return (
-        f"bring back the script of {store.target}, or name the folder that has it with "
-        f"--migrations; statemigrate history {argument(store.store)} lists those that are here"
-    )
-
-
-def _quarantined(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
-    if not store.quarantined:
-        return None
-    return (
-        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words} "
-        f"shows why {store.quarantined:,} fail"
-    )
-
-
-def _left(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
-    if not store.left:
-        return None
-    if engine != "embedded":
+    name, words = argument(store.store), checkpoint.words
+    dry_run = f"statemigrate dry-run {name} --checkpoint {words}"
+    if store.is_broken:
+        return f"statemigrate history {name} shows what is wrong with its scripts"
+    if store.is_unscripted:
+        return (
+            f"bring back the script of {store.target}, or name the folder that has it with "
+            f"--migrations; statemigrate history {name} lists those that are here"
+        )
+    if store.quarantined:
+        return f"{dry_run} shows why {store.quarantined:,} fail"
+    if store.goes_back:
+        # The way back is planned for another target than the scripts' head.
+        to = argument(f"{store.store}={store.target}")
+        step = f"statemigrate rollback {words} --to {to} says how the values go back"
+        forgets = "; until then code without migrated would forget them"
+        return step + forgets if engine == "native" else step
+    if store.left and engine == "embedded":
+        return (
+            "run the query: its backfill goes on (to the end of it in one run with availableNow "
+            f"and BackfillOptions(drain=True)); or run statemigrate backfill {words} "
+            "while it is stopped"
+        )
+    if store.left:
         return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
-    return (
-        "run the query: its backfill goes on (to the end of it in one run with availableNow and "
-        f"BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint.words} "
-        "while it is stopped"
-    )
-
-
-def _back(store: StoreStatus, engine: str, checkpoint: Looked) -> str | None:
-    """The way back, which is planned for another target than the scripts' head."""
-    if not store.goes_back:
-        return None
-    step = (
-        f"statemigrate rollback {checkpoint.words} "
-        f"--to {argument(f'{store.store}={store.target}')} says how the values go back"
-    )
-    if engine != "native":
-        return step
-    return step + "; until then code without migrated would forget them"
+    if store.wanted is not None and store.rewrites:
+        return f"{dry_run}, then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
+    if store.wanted is not None:
+        return f"{dry_run}, then deploy the code for {store.wanted}, with @migrated on it"
+    if store.families:
+        return "restart the query: what is empty leaves the read path and is dropped"
+    return "nothing: every value has the target's format"
 
 
 def _native_backfill(checkpoint: Looked, running: str) -> str:
@@ -263,27 +243,6 @@ def _native_backfill(checkpoint: Looked, running: str) -> str:
     return (
         f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
         f"statemigrate backfill {checkpoint.words} --status follows"
-    )
-
-
-def _empty(store: StoreStatus, _engine: str, _checkpoint: Looked) -> str | None:
-    if not store.families:
-        return None
-    return "restart the query: what is empty leaves the read path and is dropped"
-
-
-def _behind(store: StoreStatus, _engine: str, checkpoint: Looked) -> str | None:
-    wanted = store.wanted
-    if wanted is None:
-        return None
-    if store.rewrites:
-        return (
-            f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
-            f"then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
-        )
-    return (
-        f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}, "
-        f"then deploy the code for {wanted}, with @migrated on it"
     )
 
 
@@ -376,36 +335,15 @@ class Status:
 
 
 @looks_again
-def status(
-    checkpoint: str | Path,
-    *,
-    migrations: str | Path | None = "migrations",
-    targets: Mapping[str, str] | None = None,
-    operator: int | str | None = None,
-    stores: Mapping[str, str] | None = None,
-    spark: Spark = None,
-) -> Status:
-    """Count what is left in each store of a checkpoint, as of its last committed batch.
-
-    The query may be running. ``migrations`` is the folder of its scripts, None if it has none, and
-    the default one may be missing; ``targets`` tells whose state envelopes are, where scripts of
-    several stores fit. Spark's own state is read with ``spark``, the active session unless given,
-    or a function that makes one. ``operator`` is the number or name of the operator that is
-    meant, where several could be; ``stores`` has the names that operators' stores get. Besides
-    state variables and envelopes, other operators' state is counted where it has scripts. A store
-    is behind where the head of its scripts, or the revision that ``targets`` asks for, is newer
-    than what is deployed.
-
-    Raises `CheckpointError` for what cannot be read, and `ScriptError` for what is no folder of
-    scripts; a store with broken scripts is counted too, and says so.
-    """
+def status(checkpoint: str | Path, project: Project) -> Status:
+    """Count what is left in each store of a checkpoint, as `statemigrate.status` says."""
     # It loads Arrow, which a checkpoint that nobody has rewritten does not need.
     from statemigrate.rewrite.report import find_report
 
-    scripts = Scripts.of(migrations, targets)
+    scripts = Scripts.of(project)
     for store, target in scripts.targets.items():
         scripts.lineages[store].resolve(target)
-    with scripts.opened(checkpoint, operator=operator, stores=stores, spark=spark) as state:
+    with scripts.opened(checkpoint) as state:
         counted = tuple(
             _store(state, name, stored, scripts)
             for name, stored in scripts.reported_stores(state).items()
@@ -457,8 +395,7 @@ def _is_newer(lineage: Lineage | None, family: FamilyStatus, target: StoredFamil
 
 def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> StoreStatus:
     target, lineage = stored.target, scripts.lineages.get(store)
-    # What an embedded target holds is noted nowhere, and of no use to know.
-    counts = state.counts(store, but=target.name if state.engine == "embedded" else "")
+    counts = state.counts(store, but="" if state.counts_target else target.name)
     marked = state.quarantined(store)
     families = tuple(
         FamilyStatus(

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from statemigrate.commands.fleet import Progress, unseen
+from statemigrate.commands.fleet import Progress, look_at_all, named_checkpoints, unseen
+from statemigrate.commands.status import status as status_of_one
 from statemigrate.errors import StatemigrateError
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,20 +83,11 @@ def status(
     Raises `CheckpointError` if the checkpoint cannot be read, and `ScriptError` if ``migrations``
     is not a folder of scripts. A store with broken scripts is counted, too, and marked.
     """
-    shared: dict[str, Any] = {
-        "migrations": migrations,
-        "targets": targets,
-        "stores": stores,
-        "spark": spark,
-    }
+    project = Project(migrations, targets or {}, stores or {}, spark, operator)
     if checkpoints is not None:
         _require_alone("status", checkpoint=checkpoint, operator=operator)
-        from statemigrate.commands.fleet import named_checkpoints, status_of_all
-
-        return status_of_all(named_checkpoints(checkpoints), **shared)
-    from statemigrate.commands.status import status as status_of_one
-
-    return status_of_one(_required("status", checkpoint), operator=operator, **shared)
+        return look_at_all(named_checkpoints(checkpoints), project)
+    return status_of_one(_required("status", checkpoint), project)
 
 
 @overload
@@ -135,21 +128,14 @@ def current(
     This counts no values: `status` does. With ``checkpoints``, paths by name, it returns the result
     for all of them. The parameters and errors are those of `status`.
     """
-    shared: dict[str, Any] = {
-        "migrations": migrations,
-        "targets": targets,
-        "stores": stores,
-        "spark": spark,
-    }
+    project = Project(migrations, targets or {}, stores or {}, spark, operator)
+    from statemigrate.commands.current import current as current_of_one
+    from statemigrate.commands.current import current_of_each
+
     if checkpoints is not None:
         _require_alone("current", checkpoint=checkpoint, operator=operator)
-        from statemigrate.commands.current import current_of_all
-        from statemigrate.commands.fleet import named_checkpoints
-
-        return current_of_all(named_checkpoints(checkpoints), **shared)
-    from statemigrate.commands.current import current as current_of_one
-
-    return current_of_one(_required("current", checkpoint), operator=operator, **shared)
+        return current_of_each(named_checkpoints(checkpoints), project)
+    return current_of_one(_required("current", checkpoint), project)
 
 
 @overload
@@ -181,7 +167,6 @@ def log(
     if checkpoints is not None:
         _require_alone("log", checkpoint=checkpoint)
         from statemigrate.commands.current import log_of_all
-        from statemigrate.commands.fleet import named_checkpoints
 
         return log_of_all(named_checkpoints(checkpoints), limit=limit, spark=spark)
     from statemigrate.commands.current import log as log_of_one
@@ -261,31 +246,33 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     unusable scripts, `StartupError` if the query would refuse to start, and `FormatError` or
     `ValueMismatchError` for a file whose values are not of that revision.
     """
-    shared: dict[str, Any] = {"sample": sample, "migrations": migrations, "targets": targets}
-    place: dict[str, Any] = {
-        "pace": pace,
-        "accept_edited": accept_edited,
-        "stores": stores,
-        "spark": spark,
-    }
+    project = Project(
+        migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
+    )
     if checkpoints is not None:
         _require_alone(
             "dry_run", store=store, checkpoint=checkpoint, from_file=from_file, operator=operator
         )
-        from statemigrate.commands.dry_run import dry_run_all
-        from statemigrate.commands.fleet import named_checkpoints
+        from statemigrate.commands.dry_run import try_each
 
-        return dry_run_all(named_checkpoints(checkpoints), **shared, **place)
+        return try_each(named_checkpoints(checkpoints), project, sample, pace)
     tried = _required("dry_run", store, "a store")
     if from_file is not None:
         _require_alone("dry_run", "from_file", checkpoint=checkpoint)
         from statemigrate.inspect.dry_run_file import dry_run_file
 
-        return dry_run_file(tried, from_file, revision=from_revision, **shared)
+        return dry_run_file(
+            tried,
+            from_file,
+            migrations=migrations,
+            revision=from_revision,
+            targets=targets,
+            sample=sample,
+        )
     where = _required("dry_run", checkpoint)
     from statemigrate.commands.dry_run import dry_run as dry_run_of_one
 
-    return dry_run_of_one(tried, where, operator=operator, progress=progress, **shared, **place)
+    return dry_run_of_one(tried, where, project, sample=sample, pace=pace, progress=progress)
 
 
 @overload
@@ -373,27 +360,21 @@ def backfill(  # noqa: PLR0913 - all but one by name
         from statemigrate.commands.backfill import pause_backfill
 
         return pause_backfill(checkpoint, operator=operator)
-    named: dict[str, Any] = {
-        "migrations": migrations,
-        "targets": targets,
-        "operator": operator,
-        "spark": spark,
-    }
+    project = Project(migrations, targets or {}, {}, spark, operator, tuple(accept_edited))
     if status:
-        from statemigrate.commands.backfill import backfill_status
+        from statemigrate.commands.backfill import backfill_status_of
 
-        return backfill_status(checkpoint, **named)
+        return backfill_status_of(checkpoint, project)
     from statemigrate.commands.backfill import backfill as backfill_all
 
     return backfill_all(
         checkpoint,
+        project,
         keys_per_chunk=keys_per_chunk,
         share=share,
         keys_per_second=keys_per_second,
         on_error=on_error,
-        accept_edited=accept_edited,
         progress=progress,
-        **named,
     )
 
 

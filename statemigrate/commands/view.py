@@ -22,6 +22,7 @@ from statemigrate.formats.json_values import json_text
 from statemigrate.native.retrying import looks_again
 from statemigrate.pages.rows import arrow_schema
 from statemigrate.state.open import require_store
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import Entry
 from statemigrate.state.reader import StateReader, keys_from_texts
 
@@ -191,22 +192,16 @@ def export(  # noqa: PLR0913 - all but three by name
     store of the embedded engine, in the same order as one process would. Raises `ExportError`, the
     errors of `StateReader.entries`, and `CheckpointError` if one of the processes was killed.
     """
+    project = Project(
+        migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
+    )
     target = Path(path) if isinstance(path, str | Path) else None
     if target is not None:
         check_target(target)
     require_store(str(checkpoint), store)
-    reader = StateReader(
-        checkpoint,
-        migrations=migrations,
-        targets=targets,
-        accept_edited=accept_edited,
-        operator=operator,
-        stores=stores,
-        spark=spark,
-    )
     # What a stream was given cannot be taken back where a look begins anew.
     with (
-        reader,
+        StateReader(checkpoint, **project.keywords) as reader,
         TemporaryFile() if target is None else replacing(target, private=True) as stream,
     ):
         suffix = ".jsonl" if target is None else target.suffix
@@ -238,16 +233,11 @@ def get(
     of the map's own key. A value is a dictionary by field name, for list state a list of them. For
     more than one key open a `StateReader`, which has the same parameters and errors.
     """
+    project = Project(
+        migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
+    )
     require_store(str(checkpoint), store)
-    with StateReader(
-        checkpoint,
-        migrations=migrations,
-        targets=targets,
-        accept_edited=accept_edited,
-        operator=operator,
-        stores=stores,
-        spark=spark,
-    ) as reader:
+    with StateReader(checkpoint, **project.keywords) as reader:
         return reader.get(store, *key)
 
 

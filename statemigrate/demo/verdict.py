@@ -164,17 +164,25 @@ class Figures:
 
     def to_json(self) -> dict[str, Any]:
         """The form for machines."""
-        return {
-            "equal": self.is_good,
-            **asdict(self.options),
-            "killed": asdict(self.crash),
-            "rerun_batch": self.rerun_batch,
-            "batch_milliseconds": {"before": asdict(self.before), "after": asdict(self.after)},
-            "migration": {**asdict(self.migration), "complete": self.migration.is_complete},
-            "state": self.state.to_json(),
-            "output": self.output.to_json(),
-            "seconds": self.seconds,
-        }
+        did = {**asdict(self.migration), "complete": self.migration.is_complete}
+        return _document(self, {"rerun_batch": self.rerun_batch}, {"migration": did})
+
+
+def _document(
+    found: Figures | RewriteFigures, batches: dict[str, Any], did: dict[str, Any]
+) -> dict[str, Any]:
+    """The form for machines, with ``batches`` and what was ``did`` of either demonstration."""
+    return {
+        "equal": found.is_good,
+        **asdict(found.options),
+        "killed": asdict(found.crash),
+        **batches,
+        "batch_milliseconds": {"before": asdict(found.before), "after": asdict(found.after)},
+        **did,
+        "state": found.state.to_json(),
+        "output": found.output.to_json(),
+        "seconds": found.seconds,
+    }
 
 
 def _median(values: Sequence[float]) -> float:
@@ -314,20 +322,9 @@ class RewriteFigures:
 
     def to_json(self) -> dict[str, Any]:
         """The form for machines."""
-        return {
-            "equal": self.is_good,
-            **asdict(self.options),
-            "killed": asdict(self.crash),
-            "refused": self.refused,
-            "rerun_batch": self.rerun_batch,
-            "last_batch": self.last_batch,
-            "first_batch": self.first_batch,
-            "batch_milliseconds": {"before": asdict(self.before), "after": asdict(self.after)},
-            "rewrite": {**asdict(self.rewriting), "complete": self.rewriting.is_complete},
-            "state": self.state.to_json(),
-            "output": self.output.to_json(),
-            "seconds": self.seconds,
-        }
+        names = ("refused", "rerun_batch", "last_batch", "first_batch")
+        did = {**asdict(self.rewriting), "complete": self.rewriting.is_complete}
+        return _document(self, {name: getattr(self, name) for name in names}, {"rewrite": did})
 
 
 def compare_rewritten(folder: DemoFolder, files: int) -> tuple[Comparison, Comparison]:

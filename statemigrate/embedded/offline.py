@@ -297,6 +297,20 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
     committed.
     """
     require_committed(layout)
+    with locked(layout, working_directory) as working:
+        epoch = claim(layout)
+        # Read again: a batch may have been committed before the epoch began.
+        manifest = require_committed(layout, before=epoch.number)
+        with closing(StoppedQuery(epoch, manifest, working)) as query:
+            yield query
+
+
+@contextmanager
+def locked(layout: Layout, working_directory: Path | None) -> Iterator[Path]:
+    """Keep a stopped query from starting for the length of a block; the directory to work in.
+
+    Raises `CheckpointInUseError` while the query runs.
+    """
     release_ended()
     require_stopped(layout)
     locks = checkpoint_locks(layout)
@@ -305,11 +319,7 @@ def stopped(layout: Layout, *, working_directory: Path | None = None) -> Iterato
         working = given_directory(given) if given else private_directory(layout)
         locks.append(DirectoryLock(working / "lock", "the working directory"))
         remove_stale_copies(working)
-        epoch = claim(layout)
-        # Read again: a batch may have been committed before the epoch began.
-        manifest = require_committed(layout, before=epoch.number)
-        with closing(StoppedQuery(epoch, manifest, working)) as query:
-            yield query
+        yield working
     finally:
         for lock in reversed(locks):
             lock.release()

@@ -20,11 +20,11 @@ from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.checkpoint.logs.offsets import batches_in
 from statemigrate.embedded.chains import Chain, chains_of, older_chains
 from statemigrate.embedded.continuation import last_committed
-from statemigrate.embedded.epochs import claim, require_stopped
-from statemigrate.embedded.layout import PARTITIONS, DirectoryLock, Layout, checkpoint_locks
+from statemigrate.embedded.epochs import claim
+from statemigrate.embedded.layout import PARTITIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
-from statemigrate.embedded.offline import release_ended
+from statemigrate.embedded.offline import locked
 from statemigrate.embedded.open_stores import opened_for, working_copy
 from statemigrate.embedded.read_back import Readback
 from statemigrate.embedded.restore import (
@@ -40,11 +40,6 @@ from statemigrate.embedded.versions import (
     publish_manifest,
     published,
     same_contents,
-)
-from statemigrate.embedded.working_directory import (
-    given_directory,
-    private_directory,
-    remove_stale_copies,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import whole_number
@@ -305,18 +300,8 @@ def locked_for_repair(
 
     Raises `CheckpointInUseError` while the query runs.
     """
-    release_ended()
-    require_stopped(layout)
-    locks = checkpoint_locks(layout)
-    try:
-        given = working_directory
-        working = given_directory(given) if given else private_directory(layout)
-        locks.append(DirectoryLock(working / "lock", "the working directory"))
-        remove_stale_copies(working)
+    with locked(layout, working_directory) as working:
         yield StoppedRepair(layout, working)
-    finally:
-        for lock in reversed(locks):
-            lock.release()
 
 
 def _require_same_contents(noted: PartitionState, after: PartitionState, directory: Path) -> None:

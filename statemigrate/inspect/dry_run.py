@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.shapes import with_labels
 from statemigrate.deployment import StorePlan
@@ -20,9 +19,6 @@ from statemigrate.inspect.trial import Findings, added
 from statemigrate.inspect.trial_path import TrialPath, Trying, courses
 from statemigrate.migration import Lineage, Step
 from statemigrate.state.protocol import Share, Shares, State
-
-if TYPE_CHECKING:
-    pass
 
 Counts = Mapping[str, Mapping[int, int]]
 Progress = Callable[[int, int], None]

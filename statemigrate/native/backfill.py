@@ -102,7 +102,9 @@ class KeysLeft:
 class OlderFamilies:
     """The families of the state in ``path`` that are to be emptied, read anew each time.
 
-    ``operator`` and ``spark`` are those of `SparkCheckpoint`.
+    ``scripts`` and ``targets`` are those that the query is deployed with; ``operator`` and
+    ``spark`` are those of `SparkCheckpoint`. ``find`` finds them, for state that is laid out
+    otherwise.
     """
 
     path: str
@@ -307,30 +309,21 @@ class BackfillPlan:
     pages: int | None = None
 
 
-def plan_backfill(  # noqa: PLR0913 - all but four by name
-    path: str,
-    scripts: Survey,
-    targets: Mapping[str, str],
+def plan_backfill(
+    families: OlderFamilies,
     keys_per_chunk: int = 10_000,
     *,
     pace: Pace | None = None,
-    operator: int | str | None = None,
-    spark: SparkSession | None = None,
-    older: Older = older_families,
     begin: Callable[[], None] = lambda: None,
 ) -> BackfillPlan:
     """Write down every key that still has values in another family than its store's target.
 
-    The query of the checkpoint ``path`` must have the control source (`with_backfill`); running or
-    stopped, it takes one chunk of about ``keys_per_chunk`` keys a batch; with a ``pace`` chunks are
-    cut while it runs, each as large as the batches before allow. Whatever an earlier plan left is
-    withdrawn first, so that planning again is how a paused backfill is resumed. ``scripts``
-    and ``targets`` are those that the query is deployed with. Values that expire are left to do so,
-    unless their scripts say that migrating may restart their time. ``operator`` is the number or
-    name of the operator that is meant, where several could be; ``spark`` is the session to read
-    with, the active one unless given. ``older`` finds the families to be emptied, for state that is
-    laid out otherwise. ``begin`` is called when all is checked and nothing changed yet; what it
-    raises ends the planning.
+    The query must have the control source (`with_backfill`); running or stopped, it takes one chunk
+    of about ``keys_per_chunk`` keys a batch; with a ``pace`` chunks are cut while it runs, each as
+    large as the batches before allow. Whatever an earlier plan left is withdrawn first, so that
+    planning again is how a paused backfill is resumed. Values that expire are left to do so, unless
+    their scripts say that migrating may restart their time. ``begin`` is called when all is checked
+    and nothing changed yet; what it raises ends the planning.
 
     Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
     `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do
@@ -338,11 +331,10 @@ def plan_backfill(  # noqa: PLR0913 - all but four by name
     earlier plan is withdrawn by then.
     """
     _check_size(keys_per_chunk)
-    files = chunk_files(path, operator)
+    files = chunk_files(families.path, families.operator)
     query = files.directory.require_query()
     require_control_source(files)
-    families = OlderFamilies(path, operator, spark, scripts, targets, older)
-    retried(families.read, path)
+    retried(families.read, families.path)
     begin()
     # Before the state is read: what the query takes in between would be planned again.
     withdrawn = files.withdraw()

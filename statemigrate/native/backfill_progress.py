@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.checkpoint.logs.offsets import file_offset
-from statemigrate.native.backfill import Older, OlderFamilies
+from statemigrate.native.backfill import OlderFamilies
 from statemigrate.native.chunks import Blocks, ChunkFiles, PlanRecord, cuts_of, is_source_of
-from statemigrate.native.older_families import older_families
 from statemigrate.native.paged_operators import chunk_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from statemigrate.scripts.survey import Survey
 
 
 @dataclass(frozen=True)
@@ -65,26 +59,18 @@ class BackfillStatus:
         return self.keys_left if self.is_finished else 0
 
 
-def backfill_status(
-    path: str,
-    scripts: Survey,
-    targets: Mapping[str, str],
-    *,
-    operator: int | str | None = None,
-    spark: SparkSession | None = None,
-    older: Older = older_families,
-) -> BackfillStatus:
+def backfill_status(families: OlderFamilies) -> BackfillStatus:
     """Count what is left and what is planned; reads all keys that are left.
 
-    The parameters and errors are those of `backfill`.
+    The errors are those of `plan_backfill`.
     """
-    files = chunk_files(path, operator)
+    files = chunk_files(families.path, families.operator)
     files.directory.require_query()
     # The files come first: one that is removed meanwhile is in the log, and a chunk that is counted
     # as processed is so in the state read later.
     plan, written = files.plan(), files.written()
     log = files.log()
-    left = OlderFamilies(path, operator, spark, scripts, targets, older).left()
+    left = families.left()
     names = written | log.taken.keys()
     plan_chunks = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
     return BackfillStatus(

@@ -228,6 +228,8 @@ class EmbeddedState:
 
     engine = "embedded"
     operator: str | None = None
+    can_be_rewritten = counts_target = keeps_control_source = False
+    target_is_deployed = True
 
     def __init__(self, checkpoint: str) -> None:
         layout = Layout.of(checkpoint)

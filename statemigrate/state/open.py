@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,12 +19,11 @@ from statemigrate.native.deployment_check import directory_of, read_record
 from statemigrate.pages.record import records
 from statemigrate.quoting import argument
 from statemigrate.scripts.applied import Applied
-from statemigrate.scripts.folder import survey_of
 from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, no_such_store, reported_stores
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
     from statemigrate.scripts.survey import Survey
 
 
@@ -58,35 +57,21 @@ def is_embedded(checkpoint: str | Path) -> bool:
     return directory_of(str(checkpoint)).is_embedded
 
 
-def open_state(
-    checkpoint: str,
-    lineages: Mapping[str, Lineage],
-    *,
-    targets: Mapping[str, str] | None = None,
-    operator: int | str | None = None,
-    spark: Spark = None,
-    stores: Mapping[str, str] | None = None,
-) -> State:
+def open_state(checkpoint: str | Path, lineages: Mapping[str, Lineage], project: Project) -> State:
     """The committed state of a checkpoint, read without disturbing a query that may be running.
 
-    ``spark`` is needed for Spark's own state, a session or a function that makes one; the active
-    session is used unless it is given.
-    ``operator`` is the number or name of the operator, where several could be meant;
-    ``stores`` has the operators' stores that have a name of the user's own, by that name.
     Raises `CheckpointError` where there is nothing to read, `LineageError` for a target of a store
     that ``lineages`` do not have.
     """
+    path = str(checkpoint)
     if lineages:
-        require_scripted(targets or {}, lineages)
-    if engine_of(checkpoint) == "embedded":
-        return EmbeddedState(checkpoint)
+        require_scripted(project.targets, lineages)
+    if engine_of(path) == "embedded":
+        return EmbeddedState(path)
     from statemigrate.native.session import session_of
     from statemigrate.state.open_spark import open_spark_state
 
-    session = session_of(spark, checkpoint)
-    return open_spark_state(
-        checkpoint, lineages, targets or {}, operator=operator, stores=stores or {}, session=session
-    )
+    return open_spark_state(path, lineages, project, session_of(project.spark, path))
 
 
 def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> None:
@@ -159,22 +144,28 @@ def require_own_state(checkpoint: str) -> None:
 
 @dataclass(frozen=True)
 class Scripts:
-    """What a folder has for the stores of a checkpoint; ``survey`` is None for no folder.
+    """What a project has for the stores of a checkpoint; ``survey`` is None for no folder.
 
-    A store whose scripts are broken is read all the same: ``targets`` are of those that are sound.
+    A store whose scripts are broken is read all the same: the targets are of those that are sound.
     """
 
     survey: Survey | None
-    targets: Mapping[str, str]
+    project: Project
 
     @classmethod
-    def of(cls, migrations: str | Path | None, targets: Mapping[str, str] | None) -> Scripts:
-        """Read a folder. Raises `LineageError` for a target of a store that has no scripts."""
-        found, targets = survey_of(migrations), targets or {}
+    def of(cls, project: Project) -> Scripts:
+        """Read the folder. Raises `LineageError` for a target of a store that has no scripts."""
+        found, targets = project.survey, project.targets
         if found is None:
-            return cls(None, {})
+            return cls(None, replace(project, targets={}))
         require_scripted(targets, found.stores)
-        return cls(found, {store: at for store, at in targets.items() if store in found.lineages})
+        sound = {store: at for store, at in targets.items() if store in found.lineages}
+        return cls(found, replace(project, targets=sound))
+
+    @property
+    def targets(self) -> Mapping[str, str]:
+        """The revisions that are asked for, of the stores in whose scripts nothing is wrong."""
+        return self.project.targets
 
     @property
     def lineages(self) -> Mapping[str, Lineage]:
@@ -199,25 +190,9 @@ class Scripts:
         return store in self.stores and store not in self.lineages
 
     @contextmanager
-    def opened(
-        self,
-        checkpoint: str | Path,
-        *,
-        operator: int | str | None,
-        stores: Mapping[str, str] | None,
-        spark: Spark,
-    ) -> Iterator[State]:
+    def opened(self, checkpoint: str | Path) -> Iterator[State]:
         """The state of a checkpoint, as `open_state` opens it."""
-        with closing(
-            open_state(
-                str(checkpoint),
-                dict(self.lineages),
-                targets=self.targets,
-                operator=operator,
-                stores=stores,
-                spark=spark,
-            )
-        ) as state:
+        with closing(open_state(checkpoint, dict(self.lineages), self.project)) as state:
             yield state
 
 

@@ -10,6 +10,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.deployment import store_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint, several
+from statemigrate.state.project import Project
 from statemigrate.state.spark import CombinedState, OperatorState, SparkState
 from statemigrate.state.spark_operators import OperatorRows
 from statemigrate.state.spark_variables import Envelopes, Variables
@@ -21,25 +22,22 @@ if TYPE_CHECKING:
 def open_spark_state(
     checkpoint: str,
     lineages: Mapping[str, Lineage],
-    targets: Mapping[str, str],
-    *,
-    operator: int | str | None,
-    stores: Mapping[str, str],
+    project: Project,
     session: SparkSession,
 ) -> SparkState:
     """The state as of the last committed batch; see `statemigrate.state.open.open_state`."""
-    newest = SparkCheckpoint(checkpoint, session, operator=operator)
+    newest = SparkCheckpoint(checkpoint, session, operator=project.operator)
     batch = newest.committed_batch()
     reader = newest.at(batch)
-    found = _operator_stores(reader, batch, operator, stores)
+    found = _operator_stores(reader, batch, project)
     operators = OperatorRows(reader, found, lineages)
     if reader.is_paged:
-        _check_alone(reader, operator, lineages)
+        _check_alone(reader, project.operator, lineages)
         from statemigrate.state.pages import PagedState, Pages
 
         pages = Pages(reader, batch, lineages)
         return PagedState(checkpoint, batch, pages, CombinedState(pages, operators), found)
-    main = _main(checkpoint, reader, batch, lineages, targets, operator, is_needed=not found)
+    main = _main(reader, batch, lineages, project, is_needed=not found)
     operator_state: OperatorState = (
         operators if main is None else CombinedState(main, operators) if found else main
     )
@@ -62,28 +60,26 @@ def _check_alone(
 
 
 def _operator_stores(
-    reader: SparkCheckpoint, batch: int, operator: int | str | None, stores: Mapping[str, str]
+    reader: SparkCheckpoint, batch: int, project: Project
 ) -> Mapping[str, OperatorStore]:
     if all(each.is_processor for each in reader.operators()):
         return {}
-    found = operator_stores(describe(reader.files, batch), stores)
-    return {name: each for name, each in found.items() if operator in (None, each.number)}
+    found = operator_stores(describe(reader.files, batch), project.stores)
+    return {name: each for name, each in found.items() if project.operator in (None, each.number)}
 
 
 def _main(
-    checkpoint: str,
     reader: SparkCheckpoint,
     batch: int,
     lineages: Mapping[str, Lineage],
-    targets: Mapping[str, str],
-    operator: int | str | None,
+    project: Project,
     *,
     is_needed: bool,
 ) -> OperatorState | None:
     """State variables, or envelopes; what is wrong with them where the query has neither."""
-    envelopes = reader.envelopes()
+    envelopes, operator = reader.envelopes(), project.operator
     if envelopes is not None:
-        return Envelopes(checkpoint, envelopes, lineages, targets)
+        return Envelopes(reader.path, envelopes, lineages, project.targets)
     fitting = [each for each in reader.operators() if operator in (None, each.id)]
     if is_needed or any(each.is_processor for each in fitting):
         number = operator if isinstance(operator, int) else None

@@ -370,6 +370,7 @@ class PagedState(SparkState):
     """
 
     engine = "paged"
+    target_is_deployed = keeps_control_source = True
 
     def __init__(
         self,

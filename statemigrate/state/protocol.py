@@ -24,6 +24,7 @@ from statemigrate.deployment import (
 from statemigrate.errors import CheckpointError, StartupError, StatemigrateError, did_you_mean
 from statemigrate.formats import Value
 from statemigrate.migration import Lineage
+from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -126,6 +127,14 @@ class State(Protocol):
     checkpoint: str
     batch: int
     """The id of the last committed batch."""
+    can_be_rewritten: bool
+    """Whether `rewrite` makes a new checkpoint of it, and so runs scripts that no query can."""
+    counts_target: bool
+    """Whether it is noted somewhere how many values are in the target's family."""
+    target_is_deployed: bool
+    """Whether a store's target is what the last deployment wrote, with no other note of that."""
+    keeps_control_source: bool
+    """Whether its control source is there from the first batch on, and cannot be taken out."""
 
     def key_of(self, store: str) -> StructType:
         """The type of a store's keys: what the query groups by, or what the operator does."""
@@ -221,26 +230,24 @@ def planned(
     state: State,
     store: str,
     lineages: Mapping[str, Lineage],
-    targets: Mapping[str, str],
-    accept_edited: Sequence[str] = (),
+    project: Project,
     *,
     rewrites: bool = False,
 ) -> StorePlan:
-    """How code written for the target would access the store.
+    """How code written for the project's target would access the store.
 
-    ``accept_edited`` names applied scripts that may be other than they were when applied. Raises
-    `StartupError` as that code's start would; with ``rewrites``, not for scripts that are for a
-    rewrite alone.
+    Raises `StartupError` as that code's start would; with ``rewrites``, not for scripts that are
+    for a rewrite alone.
     """
     stored = stored_store(state, store)
     lineage = lineages.get(store)
     target = stored.target.format
     if lineage is not None:
-        target = lineage.format_of(lineage.resolve(targets.get(store, "head")))
+        target = lineage.format_of(lineage.resolve(project.targets.get(store, "head")))
     elif len({family.revision for family in stored.families}) > 1:
         raise _unscripted(state, store)
     declared = Declared(store, stored.kind, target, _struct(stored.user_key))
-    settings = Settings(targets=targets, accept_edited=tuple(accept_edited))
+    settings = Settings(targets=project.targets, accept_edited=project.accept_edited)
     return plan_store(declared, lineage, stored, settings, rewrites=rewrites)
 
 

@@ -13,9 +13,9 @@ from statemigrate.deployment import StorePlan
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Struct
 from statemigrate.formats.json_values import leaf_from_text, value_from_json
-from statemigrate.scripts.folder import survey_of
 from statemigrate.state.embedded import Block, EmbeddedState, blocks_of
 from statemigrate.state.open import open_state
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import Entry, planned
 
 if TYPE_CHECKING:
@@ -51,18 +51,12 @@ class StateReader:
         stores: Mapping[str, str] | None = None,
         spark: Spark = None,
     ) -> None:
-        self._targets = dict(targets or {})
-        self._accept_edited = tuple(accept_edited)
-        self._scripts = survey_of(migrations)
-        self._lineages = dict(self._scripts.lineages) if self._scripts else {}
-        self._state = open_state(
-            str(checkpoint),
-            self._lineages,
-            targets=self._targets,
-            operator=operator,
-            stores=stores,
-            spark=spark,
+        self._project = Project(
+            migrations, dict(targets or {}), stores or {}, spark, operator, tuple(accept_edited)
         )
+        self._scripts = self._project.survey
+        self._lineages = dict(self._scripts.lineages) if self._scripts else {}
+        self._state = open_state(checkpoint, self._lineages, self._project)
 
     def __enter__(self) -> StateReader:
         return self
@@ -152,7 +146,7 @@ class StateReader:
         """How the store is read; raises what is wrong with this store's scripts."""
         if self._scripts is not None:
             self._scripts.require(store)
-        return planned(self._state, store, self._lineages, self._targets, self._accept_edited)
+        return planned(self._state, store, self._lineages, self._project)
 
 
 # Keys as people type them.

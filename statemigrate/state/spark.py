@@ -294,6 +294,8 @@ class SparkState:
 
     engine = "native"
     operator: str | None = None
+    can_be_rewritten = counts_target = True
+    target_is_deployed = keeps_control_source = False
 
     def __init__(
         self,

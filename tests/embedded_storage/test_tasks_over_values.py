@@ -5,6 +5,7 @@ from support import checkpoints
 
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import Share, Ticks, planned
 
 COUNT = 700
@@ -14,7 +15,7 @@ COUNT = 700
 def partitions(tmp_path):
     folder = checkpoints.scripts(tmp_path)
     state = EmbeddedState(str(checkpoints.items(tmp_path, COUNT)))
-    plan = planned(state, "items", ScriptFolder(folder).lineages(), {})
+    plan = planned(state, "items", ScriptFolder(folder).lineages(), Project())
     yield state.partitions(plan, plan.sources)
     state.close()
 

@@ -20,6 +20,7 @@ from tally import (
 from statemigrate import dry_run, migrated
 from statemigrate.errors import CheckpointError, LineageError, StartupError
 from statemigrate.state.open import open_state
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import Document, Part, planned
 
 pytestmark = pytest.mark.spark
@@ -176,8 +177,9 @@ def test_any_task_is_run_over_the_values_where_they_are(plain, scripts):
         return {"found": found, "seen": part.seen}
 
     checkpoint, spark = str(plain.pipeline.checkpoint), plain.pipeline.spark
-    with closing(open_state(checkpoint, {}, spark=spark)) as state:
-        plan = planned(state, "tally", {}, {})
+    project = Project(spark=spark)
+    with closing(open_state(checkpoint, {}, project)) as state:
+        plan = planned(state, "tally", {}, project)
         documents = list(state.values(plan, [plan.target]).map(cents_by_key))
         expected = {key: value["cents"] for (key,), value in state.entries(plan)}
     assert {family for family, _ in documents} == {"tally"}

@@ -16,7 +16,7 @@ from timed_sums import AFTER, BEFORE, TIMED_ROWS, TIMED_SCRIPT, NewSums, Sums
 from statemigrate import backfill, backfill_status, migrated, pause_backfill, with_backfill
 from statemigrate.cli import main
 from statemigrate.errors import CheckpointError, LineageError, StartupError, UnsupportedError
-from statemigrate.native.backfill import plan_backfill
+from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.native.control_rows import MARKER
 from statemigrate.scripts import ScriptFolder
 
@@ -186,7 +186,9 @@ def test_a_directory_that_is_no_such_checkpoint_is_refused(ran, tmp_path, script
     ):
         for call in (
             lambda at=at: with_backfill(stream, "key", checkpoint=at),
-            lambda at=at: plan_backfill(str(at), ScriptFolder(folder).survey(), {}),
+            lambda at=at: plan_backfill(
+                OlderFamilies(str(at), None, None, ScriptFolder(folder).survey(), {})
+            ),
         ):
             with pytest.raises(CheckpointError, match=match) as caught:
                 call()

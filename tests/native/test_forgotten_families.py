@@ -15,6 +15,7 @@ from statemigrate import fork, migrated, repair, verify
 from statemigrate.commands.forgotten_families import restore_forgotten
 from statemigrate.errors import RewriteError, StartupError
 from statemigrate.pages.record import VARIABLE
+from statemigrate.state.project import Project
 
 pytestmark = pytest.mark.spark
 
@@ -183,7 +184,7 @@ def test_what_plain_code_made_spark_forget_comes_back_but_for_newer_values_and_d
     assert family.partition("@")[0] in KINDS
     assert refused.value.data["batch"] == 2
     before, new = files_of(forgetful.checkpoint), tmp_path / "new"
-    said = restore_forgotten(forgetful.checkpoint, new, migrations=folder, spark=spark)
+    said = restore_forgotten(forgetful.checkpoint, new, Project(folder, spark=spark))
     expected = {
         # k0 and k1 have newer values; k2 and k3 are deleted.
         TOTAL: (10, 6, 2, 2),
@@ -199,10 +200,9 @@ def test_what_plain_code_made_spark_forget_comes_back_but_for_newer_values_and_d
     done = restore_forgotten(
         forgetful.checkpoint,
         new,
-        migrations=folder,
+        Project(folder, spark=spark),
         accept=accepted(said),
         apply=True,
-        spark=spark,
     )
     assert done.report is not None
     assert files_of(forgetful.checkpoint) == before
@@ -273,7 +273,7 @@ def test_a_family_comes_back_from_the_database_when_spark_keeps_no_batch_that_ha
     with pytest.raises(StartupError) as refused:
         query.made(folder)
     assert refused.value.data["families"]
-    said = restore_forgotten(query.checkpoint, tmp_path / "new", migrations=folder, spark=spark)
+    said = restore_forgotten(query.checkpoint, tmp_path / "new", Project(folder, spark=spark))
     assert {each.source.name: (each.found.count, *counts(each)) for each in said.families} == {
         TOTAL: (10, 8, 2, 0),
         MARKS: (10, 8, 2, 0),
@@ -358,14 +358,14 @@ def test_a_family_that_spark_still_lists_after_plain_code_ran_a_killed_batch_com
     with pytest.raises(StartupError):
         query.made(folder)
     new = tmp_path / "new"
-    said = restore_forgotten(query.checkpoint, new, migrations=folder, spark=spark)
+    said = restore_forgotten(query.checkpoint, new, Project(folder, spark=spark))
     assert {each.source.name: (each.found.count, *counts(each)) for each in said.families} == {
         TOTAL: (10, 9, 1, 0),
         MARKS: (10, 9, 1, 0),
         SEEN: (10, 10, 0, 0),
     }
     restore_forgotten(
-        query.checkpoint, new, migrations=folder, accept=accepted(said), apply=True, spark=spark
+        query.checkpoint, new, Project(folder, spark=spark), accept=accepted(said), apply=True
     )
     assert not verify(query.checkpoint, new, migrations=folder, spark=spark).problems
     back = Query(spark, query.root, checkpoint_directory=new)

@@ -13,11 +13,10 @@ from timed_sums import TIMED_ROWS
 from watermarked import LIVES, Paged, Plain, Watching
 from watermarked import OUTPUT as WATCHED
 
-from statemigrate import RewriteError, get, migrated
+from statemigrate import RewriteError, get, migrated, status
 from statemigrate.cli import main
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
-from statemigrate.commands.status import status
 from statemigrate.pages.record import LARGE
 from statemigrate.rewrite.sources import RewriteOptions
 

@@ -21,6 +21,7 @@ from statemigrate.commands.forgotten_families import restore_forgotten
 from statemigrate.errors import CheckpointError
 from statemigrate.files.open import open_files
 from statemigrate.native.paged_operators import paged_names
+from statemigrate.state.project import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 KEYS = 8
@@ -134,7 +135,7 @@ def test_a_forgotten_family_of_the_operator_beside_pages_comes_back(
     query.deploy_natively((Tally(), Counts()))
     said = repair(query.checkpoint, new=tmp_path / "new", migrations=folder, spark=spark)
     assert [each.subject for each in said.findings] == [f"tally@{AMOUNTS}"]
-    asked = restore_forgotten(query.checkpoint, tmp_path / "new", migrations=folder, spark=spark)
+    asked = restore_forgotten(query.checkpoint, tmp_path / "new", Project(folder, spark=spark))
     done = repair(
         query.checkpoint,
         new=tmp_path / "new",

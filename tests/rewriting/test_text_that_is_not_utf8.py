@@ -8,7 +8,7 @@ import pytest
 from rewritten_queries import Feed, accepting, rewritten, run, session_with
 from support.new_checkpoints import is_shut
 
-from statemigrate.commands.dry_run import dry_run
+from statemigrate import dry_run
 from statemigrate.commands.view import export, get
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.scripts import ScriptFolder

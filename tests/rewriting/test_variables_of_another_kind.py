@@ -4,7 +4,7 @@ import kinds_code as code
 import pytest
 from rewritten_queries import rewritten, rows_of, run, run_once, scripts_in, session_with
 
-from statemigrate.commands.dry_run import dry_run
+from statemigrate import dry_run
 from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
 

@@ -319,6 +319,7 @@ class SimulatedState:
     """What `rollback` asks of `statemigrate.state.protocol.State`."""
 
     engine = "native"
+    target_is_deployed = keeps_control_source = False
     operator_stores: frozenset[str] = frozenset()
 
     def __init__(self, query: Query) -> None:
@@ -387,9 +388,9 @@ def _simulated(player: Player) -> Iterator[None]:
     replaced = {
         "statemigrate.native.startup.SparkCheckpoint": Reader,
         "statemigrate.commands.rollback.open_state": lambda *_, **__: player.state(),
-        "statemigrate.commands.backfill.backfill": lambda _, targets, **__: player.plan(targets),
-        "statemigrate.commands.backfill.backfill_status": (
-            lambda _, targets, **__: player.status(targets)
+        "statemigrate.commands.backfill.backfill": lambda _, at: player.plan(at.targets),
+        "statemigrate.commands.backfill.backfill_status_of": (
+            lambda _, at: player.status(at.targets)
         ),
         "statemigrate.commands.adopt.counting": lambda *_: player.count,
         "statemigrate.native.adoption_checks.column_families": (

@@ -12,7 +12,7 @@ from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import OUTPUT, Batch, reported
 from statemigrate.deployment import family_name
-from statemigrate.native.backfill import plan_backfill
+from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.native.control_source import with_backfill
 from statemigrate.native.decorator import migrated
 from statemigrate.native.deployed import migration_counts
@@ -97,7 +97,8 @@ def chunk_of(keys: int) -> int:
 def _plan(spark: SparkSession, folder: DemoFolder) -> int:
     chunk = max(1_000, chunk_of(folder.options.auctions))
     scripts = ScriptFolder(example_migrations()).survey()
-    return plan_backfill(str(folder.checkpoint), scripts, {}, chunk, spark=spark).keys
+    families = OlderFamilies(str(folder.checkpoint), None, spark, scripts, {})
+    return plan_backfill(families, chunk).keys
 
 
 def _transformed(stream: DataFrame, processor: Any) -> DataFrame:

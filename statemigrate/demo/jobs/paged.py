@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.demo.jobs.native import STORE, Batches, chunk_of, event_stream, started
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
-from statemigrate.native.backfill import plan_backfill
+from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.pages.older_families import older
 from statemigrate.pages.query import paged
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import open_state
+from statemigrate.state.project import Project
 from statemigrate.state.reader import StateReader
 
 if TYPE_CHECKING:
@@ -75,13 +76,14 @@ def _planned(spark: SparkSession, folder: DemoFolder) -> int:
     """Plan a backfill of every page; how many values are to be migrated."""
     scripts = ScriptFolder(example_migrations()).survey()
     chunk = chunk_of(_pages(folder))
-    plan = plan_backfill(str(folder.checkpoint), scripts, {}, chunk, spark=spark, older=older)
+    families = OlderFamilies(str(folder.checkpoint), None, spark, scripts, {}, older)
+    plan = plan_backfill(families, chunk)
     return sum(plan.families.values())
 
 
 def _gone(spark: SparkSession, folder: DemoFolder) -> tuple[str, ...]:
     """The families that were there and that no page has an entry of any more."""
     lineages = ScriptFolder(example_migrations()).lineages()
-    with closing(open_state(str(folder.checkpoint), lineages, spark=spark)) as state:
+    with closing(open_state(folder.checkpoint, lineages, Project(spark=spark))) as state:
         counts = [each for store in state.stores for each in state.counts(store).items()]
     return tuple(sorted(name for name, held in counts if not sum(held.values())))

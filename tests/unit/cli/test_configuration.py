@@ -157,11 +157,11 @@ def test_a_dry_run_of_all_counts_no_values_and_hides_no_other_checkpoint(
         EmbeddedState, "counts", lambda *given, **n: counted.append(1) or counts(*given, **n)
     )
 
-    def unreadable(store, checkpoint, **given):
+    def unreadable(store, checkpoint, *settings, **given):
         if checkpoint == "checkpoint":
             raise PermissionError(13, "Permission denied", "checkpoint/state")
         assert given["pace"].keys == 7
-        return dry_run(store, checkpoint, **given)
+        return dry_run(store, checkpoint, *settings, **given)
 
     monkeypatch.setattr(dry_run_all, "dry_run", unreadable)
     command = ["dry-run", "--all", "--json", "--keys-per-chunk", "7"]

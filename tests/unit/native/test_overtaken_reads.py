@@ -136,7 +136,6 @@ VERBS = {
 def test_every_verb_that_looks_opens_the_state_anew(checkpoint, monkeypatch, tmp_path, verb):
     query = Query(checkpoint)
     monkeypatch.setattr("statemigrate.native.session.session_of", lambda *_: None)
-    monkeypatch.setattr("statemigrate.commands.dry_run.session_of", lambda *_: None)
     monkeypatch.setattr("statemigrate.commands.new_script._in_files", lambda *_: None)
     for module in ("view", "dry_run"):
         monkeypatch.setattr(f"statemigrate.commands.{module}.require_store", lambda *_: None)

@@ -1,0 +1,60 @@
+"""What the commands share: which scripts, up to which revisions, and how state is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.configuration import NamedCheckpoint
+from statemigrate.scripts.folder import DEFAULT, ScriptFolder, survey_of
+
+if TYPE_CHECKING:
+    from statemigrate.native.session import Spark
+    from statemigrate.scripts.survey import Survey
+
+
+@dataclass(frozen=True)
+class Project:
+    """The settings that go through every command, in one object.
+
+    ``migrations`` is the folder of scripts, None for a query that has none. ``targets`` names, by
+    store, the revision to migrate to, the head where it names none. ``stores`` has the names that
+    operators' stores get. Spark's own state is read with ``spark``: a session, a function that
+    makes one, or None for the active one. ``operator`` is the number or name of the stateful
+    operator, where a query has several. ``accept_edited`` names applied scripts that were corrected
+    since.
+    """
+
+    migrations: str | Path | None = DEFAULT
+    targets: Mapping[str, str] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
+    spark: Spark = None
+    operator: int | str | None = None
+    accept_edited: tuple[str, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        """Where the scripts are, whether or not there is such a folder."""
+        return Path(DEFAULT if self.migrations is None else self.migrations)
+
+    @property
+    def folder(self) -> ScriptFolder:
+        """The folder of scripts. Raises `ScriptError` where there is none."""
+        return ScriptFolder(self.directory)
+
+    @cached_property
+    def survey(self) -> Survey | None:
+        """All scripts, read once; None where no folder was named and the default is not there."""
+        return survey_of(self.migrations)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The settings by their names, as the public functions take them."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def at(self, named: NamedCheckpoint) -> Project:
+        """The same for a checkpoint that may have targets and an operator of its own."""
+        return replace(self, targets=named.targets_over(self.targets), operator=named.operator)
