@@ -81,7 +81,7 @@ _add(
     "Keys of an aggregation",
     _keyed("k"),
     "update",
-    ("the key has another name", _keyed("k AS customer"), YES, GOES_ON),
+    ("the key has another name", _keyed("k AS customer"), YES, SAME),
     ("the key is another expression", _keyed("upper(k) AS k"), YES, UNNOTICED),
     ("the key is another column", _keyed("region"), YES, UNNOTICED),
     ("the key has another type", _keyed("CAST(k AS BIGINT) AS k"), NO, REWRITE),
@@ -147,7 +147,7 @@ _add(
     ("max in place of min", _of("max(v)", "count(*)"), YES, UNNOTICED),
     ("a function has another argument", _of("min(-v)", "count(*)"), YES, UNNOTICED),
     ("count(*) becomes count(v)", _of("min(v)", "count(v)"), YES, UNNOTICED),
-    ("two functions are exchanged", _of("count(*)", "min(v)"), NO, REWRITE),
+    ("two functions are exchanged", _of("count(*)", "min(v)"), YES, UNNOTICED),
     ("a function gets a filter", _of("min(v) FILTER (WHERE v > 5)", "count(*)"), YES, UNNOTICED),
     ("a function is added", _of("min(v)", "count(*)", "max(v)"), NO, REWRITE),
     ("a function is removed", _of("min(v)"), NO, REWRITE),
@@ -250,7 +250,7 @@ _add(
     ("a shorter delay", _windowed(delay="1 minute"), YES, GOES_ON),
     ("no watermark", _windowed(delay=None), YES, UNNOTICED),
     ("another output mode", _windowed(), YES, GOES_ON, "append"),
-    ("windows become sessions", _windowed("session_window(at, '1 minute')"), NO, REWRITE),
+    ("windows become sessions", _windowed("session_window(at, '1 minute')"), NO, REWRITE, "append"),
 )
 _add(
     "Windows and watermarks",

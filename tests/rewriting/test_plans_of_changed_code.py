@@ -1,4 +1,4 @@
-"""What `plan` says of changed code, with Spark's own reaction to it beside."""
+"""What `plan` says of changed code; each kind of change is in the catalogue of changes."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 import planned_code as code
 import pytest
 from fed_queries import Feed
-from pyspark.errors import StreamingQueryException
 from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
@@ -62,47 +61,6 @@ def rocksdb(spark):
 @pytest.fixture(scope="module")
 def totals(rocksdb, tmp_path_factory):
     return Deployed(rocksdb, tmp_path_factory.mktemp("totals"), code.deployed, "update")
-
-
-CHANGES = {
-    code.deployed: [],
-    code.written_in_another_way: [],
-    code.with_max: [("aggregation-0", "unnoticed"), ("aggregation-0 low", "unnoticed")],
-    code.with_another_argument: [("aggregation-0 low", "unnoticed")],
-    code.with_another_key: [("aggregation-0 key k", "unnoticed")],
-    code.with_another_filter: [("aggregation-0 filter", "unnoticed")],
-    code.without_filter: [("aggregation-0 filter", "unnoticed")],
-    code.with_one_column_more: [("aggregation-0", "rewrite")],
-    code.with_a_key_more: [("aggregation-0", "rewrite")],
-    code.deduplicated: [("deduplicate-0", "rewrite")],
-}
-
-
-@pytest.mark.parametrize("function", CHANGES, ids=lambda each: each.__name__)
-def test_each_change_has_the_verdict_that_spark_bears_out(totals, function, tmp_path):
-    found = totals.plan(function)
-    expected = CHANGES[function]
-    assert asked(found) == expected
-    assert found.asks == bool(expected)
-    starts = not any(verdict == "rewrite" for _, verdict in expected)
-    assert starts_in_spark(totals, function, tmp_path) == starts
-
-
-def starts_in_spark(deployed, function, tmp_path):
-    from statemigrate import fork
-
-    copy = tmp_path / "copy"
-    fork(str(deployed.checkpoint), str(copy), new_id=True)
-    result = function(*(feed.stream(deployed.session) for feed in deployed.feeds))
-    for feed in deployed.feeds:
-        feed.add(ROWS)
-    writer = result.writeStream.format("noop").outputMode(deployed.mode)
-    query = writer.option("checkpointLocation", str(copy)).trigger(availableNow=True).start()
-    try:
-        query.awaitTermination(180)
-    except StreamingQueryException:
-        return False
-    return True
 
 
 def test_without_the_old_code_what_the_state_means_is_not_known(totals):
