@@ -58,8 +58,9 @@ class Configuration:
 
     The folder of ``migrations``, the ``checkpoint`` that commands are about, the ``checkpoints``
     that have a name, by store the ``targets``, the ``stores`` that have a name of the project's own
-    for an operator's state, as in ``orders = "aggregation-0"``, and whether ``values`` of state are
-    shown. The others are alembic's own, under its own names, and hold for scripts that are written.
+    for an operator's state, as in ``orders = "aggregation-0"``, by rule of `plan` the level in
+    ``rules``, and whether ``values`` of state are shown. The others are alembic's own, under its
+    own names, and hold for scripts that are written.
     """
 
     migrations: str | None = None
@@ -67,6 +68,7 @@ class Configuration:
     checkpoints: Mapping[str, NamedCheckpoint] = field(default_factory=dict)
     targets: Mapping[str, str] = field(default_factory=dict)
     stores: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, str] = field(default_factory=dict)
     values: bool | None = None
     file_template: str | None = None
     truncate_slug_length: int | None = None
@@ -211,6 +213,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "checkpoints": (dict, _CHECKPOINTS),
     "targets": (dict, "a table of revisions by store"),
     "stores": (dict, "a table of operators' stores, such as aggregation-0, by the names they get"),
+    "rules": (dict, "a table of levels (error, warning, off) by rule"),
     "values": (bool, "true or false"),
     "file_template": (str, "a text"),
     "truncate_slug_length": (int, "a number"),

@@ -18,7 +18,10 @@ from statemigrate.cli.rewrite import lock_option, named_values, new_code_of, new
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from statemigrate.commands.plan import ChangePlan, Locked
+    from statemigrate.meaning import PlanItem
 
 _STYLES = {
     "live": "bold cyan",
@@ -39,9 +42,10 @@ _STYLES = {
 )
 @lock_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@click.option("--sarif", is_flag=True, help="Print SARIF, for a code review.")
 @shared_options()
 @click.pass_obj
-def plan(settings: Settings, /, checkpoint: str, markdown: bool, **given: Any) -> None:
+def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **given: Any) -> None:
     """Report what happens to the state of CHECKPOINT when new code starts on it.
 
     The command runs the code once, on empty streams, and compares it with the checkpoint. It prints
@@ -64,10 +68,13 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, **given: Any) -
             target=new_code_of(given),
             migrations=settings.migrations,
             stores=configuration().stores,
+            rules=configuration().rules,
             spark=spark,
         )
     if settings.json:
         print_json(found.to_json())
+    elif sarif:
+        print_json(sarif_of(found))
     elif markdown:
         for line in markdown_of(found):
             print_line(line)
@@ -129,6 +136,7 @@ def lock(
             mode=mode,
             check=check,
             checkpoint=checkpoint,
+            rules=configuration().rules,
             spark=spark,
         )
     written = checkpoint or path
@@ -152,7 +160,7 @@ def _print_checked(code: str, path: str, found: Locked) -> None:
     if not found.changes:
         print_sentence(f"{code} means what {path} says.")
         return
-    _print_items([(each.name, each.verdict, each.text) for each in found.changes])
+    _print_items(found.changes)
     print_sentence(
         f"Next: `statemigrate plan CHECKPOINT --code {argument(code)} --lock {argument(path)}` "
         f"says what to do; if the change is meant, `statemigrate lock {argument(code)}` writes the "
@@ -171,7 +179,7 @@ def print_plan(found: ChangePlan) -> None:
         f"{size_text(found.size)} of state"
     )
     screen.print()
-    _print_items([(each.name, each.verdict, each.text) for each in found.items])
+    _print_items(found.items)
     screen.print()
     for number, step in enumerate(found.steps, 1):
         print_sentence(f"{number}. {step.text}")
@@ -183,15 +191,16 @@ def print_plan(found: ChangePlan) -> None:
         print_sentence(f"Back: {found.undo}")
 
 
-def _print_items(rows: list[tuple[str, Any, str]]) -> None:
+def _print_items(items: Sequence[PlanItem]) -> None:
     from statemigrate.meaning import VERDICTS
 
-    wide = max((len(name) for name, _, _ in rows), default=0)
-    for name, verdict, text in rows:
+    wide = max((len(each.name) for each in items), default=0)
+    for each in items:
+        level = f" ({each.level})" if each.level else ""
         print_sentence(
-            f": {text}",
-            mark=f"  {name:<{wide}}  {VERDICTS[verdict]}",
-            style=_STYLES.get(verdict, ""),
+            f": {each.text}",
+            mark=f"  {each.name:<{wide}}  {VERDICTS[each.verdict]}{level}",
+            style=_STYLES.get(each.verdict, ""),
         )
 
 
@@ -219,6 +228,57 @@ def markdown_of(found: ChangePlan) -> list[str]:
     if found.undo:
         lines += ["", f"Back: {markdown_text(found.undo)}"]
     return lines
+
+
+def sarif_of(found: ChangePlan) -> dict[str, Any]:
+    """The plan as SARIF 2.1.0: a result for each item that asks for something, at the code's line.
+
+    Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+    """
+    from statemigrate.meaning import VERDICTS
+    from statemigrate.meaning.rules import RULES
+
+    names = {each.rule or each.verdict for each in found.items if each.asks or each.level}
+    rules = [
+        {"id": name, "shortDescription": {"text": RULES.get(name) or VERDICTS[name]}}  # type: ignore[index]
+        for name in sorted(names)
+    ]
+    results = [
+        {
+            "ruleId": each.rule or each.verdict,
+            "level": "error" if each.asks else "warning",
+            "message": {"text": f"{each.name}: {VERDICTS[each.verdict]}: {each.text}"},
+            "locations": _locations(found.code),
+        }
+        for each in found.items
+        if each.asks or each.level
+    ]
+    driver = {"name": "statemigrate", "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _locations(code: str | None) -> list[dict[str, Any]]:
+    """Where the function stands, relative to the working directory; nothing if it is elsewhere."""
+    import inspect
+    from pathlib import Path
+
+    from statemigrate.deployment.code import named_object
+
+    if code is None:
+        return []
+    function = inspect.unwrap(named_object(code))
+    source = Path(inspect.getsourcefile(function) or "").resolve()
+    if not source.is_relative_to(Path.cwd()):
+        return []
+    place = {
+        "artifactLocation": {"uri": source.relative_to(Path.cwd()).as_posix()},
+        "region": {"startLine": inspect.getsourcelines(function)[1]},
+    }
+    return [{"physicalLocation": place}]
 
 
 def size_text(size: int) -> str:

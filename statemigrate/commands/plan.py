@@ -40,6 +40,7 @@ from statemigrate.meaning import (
     read_lock,
 )
 from statemigrate.meaning.code_meaning import state_ddl
+from statemigrate.meaning.rules import with_levels
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import operator_name, store_families
@@ -105,6 +106,7 @@ def plan(
     target: NewCode | None = None,
     migrations: str | Path | None = "migrations",
     stores: Mapping[str, str] | None = None,
+    rules: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> ChangePlan:
     """Report what happens to the state of ``checkpoint`` when the code in ``target`` starts on it.
@@ -124,12 +126,13 @@ def plan(
     lineages = {} if project.survey is None else dict(project.survey.lineages)
     found = probed(wanted, shape.conf, spark, files.location)
     if found is None:
-        items = tuple(_without_code(shape, lineages))
+        items = tuple(with_levels(_without_code(shape, lineages), rules or {}))
         steps, undo, stops = tuple(_steps_without_code(files, items)), "", False
     else:
         old = known_before(wanted, shape, spark, files)
         rewrite = _rewrite_plan(files, shape, found, old, project)
-        items = tuple(_with_code(shape, found, old, rewrite, lineages))
+        verdicts = _with_code(shape, found, old, rewrite, lineages)
+        items = tuple(with_levels(verdicts, rules or {}))
         made = _Steps(str(checkpoint), shape, found, items, rewrite, wanted, lineages)
         steps, undo, stops = made.steps(), made.undo, made.stops
     return ChangePlan(
@@ -174,6 +177,7 @@ def lock(
     mode: str | None = None,
     check: bool = False,
     checkpoint: str | Path | None = None,
+    rules: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Locked:
     """Record the meaning of the state of ``code``, ``MODULE:FUNCTION``, in a ``file``.
@@ -201,7 +205,7 @@ def lock(
         )
     meaning = meaning_of(found, code)
     if known is not None:
-        return Locked(meaning, tuple(compare_code(known, meaning)))
+        return Locked(meaning, tuple(with_levels(compare_code(known, meaning), rules or {})))
     if checkpoint is not None and shape is not None:
         check_of_checkpoint(meaning, shape, code, str(checkpoint))
         _check_types(shape, found.shape, code, str(checkpoint))
@@ -314,6 +318,7 @@ def _unknown(operator: str) -> PlanItem:
         "the checkpoint does not say what its keys, functions and filters are computed from: give "
         "the code that it was written by (--old-code), or its lock file (--lock)",
         operator,
+        rule="meaning",
     )
 
 
@@ -324,8 +329,8 @@ def _window(finding: WindowFinding, operator: str) -> PlanItem:
         case "same":
             return PlanItem(name, "same", text, operator)
         case "unknown" | "unseen":
-            return PlanItem(name, "unknown", text, operator)
-    return PlanItem(name, "unnoticed", text, operator)
+            return PlanItem(name, "unknown", text, operator, rule="window")
+    return PlanItem(name, "unnoticed", text, operator, rule="window")
 
 
 def _without_code(shape: CheckpointShape, lineages: Mapping[str, Lineage]) -> Iterator[PlanItem]:
@@ -392,7 +397,11 @@ class _Steps:
 
     @property
     def verdicts(self) -> set[str]:
-        return {each.verdict for each in self.items}
+        return {each.verdict for each in self.asking}
+
+    @property
+    def asking(self) -> list[PlanItem]:
+        return [each for each in self.items if each.asks]
 
     @property
     def stops(self) -> bool:
@@ -412,7 +421,7 @@ class _Steps:
     def _to_rewrite(self) -> list[PlanItem]:
         return [
             each
-            for each in self.items
+            for each in self.asking
             if each.verdict == "rewrite" or (each.verdict == "unnoticed" and _can_rewrite(each))
         ]
 
@@ -421,15 +430,18 @@ class _Steps:
         return tuple(self._all())
 
     def _all(self) -> Iterator[PlanStep]:
-        for each in self.items:
+        for each in self.asking:
             if each.verdict == "cannot":
                 yield PlanStep(f"Decide about {each.name}: {each.text}")
-        for each in self.items:
+        for each in self.asking:
             if each.verdict == "unnoticed" and not _can_rewrite(each):
                 yield PlanStep(
                     f"Take the change of {each.name} back, or decide that old rows may stay so: "
                     "nothing can compute them anew"
                 )
+        for each in self.asking:
+            if each.verdict in ("same", "goes on"):
+                yield PlanStep(f"Decide about {each.name}, which the project forbids: {each.text}")
         if "unknown" in self.verdicts:
             yield PlanStep(
                 "Say what the state means, and look again",

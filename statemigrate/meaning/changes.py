@@ -40,7 +40,8 @@ class PlanItem:
     """A source, a state or a meaning by its ``name``, the ``verdict`` on it, and why in ``text``.
 
     ``operator`` is the name of the operator that it is of, empty for a source. ``store`` is set for
-    a state that scripts can migrate live.
+    a state that scripts can migrate live. ``rule`` names the kind of change, empty for one that
+    Spark itself refuses; ``level`` is what the project says of the rule, empty where it does not.
     """
 
     name: str
@@ -48,11 +49,13 @@ class PlanItem:
     text: str
     operator: str = ""
     store: str = ""
+    rule: str = ""
+    level: str = ""
 
     @property
     def asks(self) -> bool:
         """Whether something is to be done, decided or found out."""
-        return self.verdict not in _NOTHING_TO_DO
+        return self.level == "error" if self.level else self.verdict not in _NOTHING_TO_DO
 
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""
@@ -62,6 +65,8 @@ class PlanItem:
             "store": self.store,
             "verdict": self.verdict,
             "text": self.text,
+            "rule": self.rule,
+            "level": self.level,
         }
 
 
@@ -117,6 +122,7 @@ def compare_sources(
                     "unnoticed",
                     f"source {name} was {was or 'without a name'} in the old code: Spark counts "
                     "sources in the order of the code, and gives this one the other's offset",
+                    rule="source",
                 )
         elif len(after) == 1:
             yield PlanItem(called, "goes on", "it continues at its offset")
@@ -126,6 +132,7 @@ def compare_sources(
                 "unknown",
                 f"it gets the offset of the old source {name}: Spark counts sources in the order "
                 "of the code, and the old order is not known",
+                rule="source",
             )
 
 
@@ -150,6 +157,7 @@ def _named_sources(before: Sequence[str], after: Sequence[str], both: bool) -> I
                 f"source {name}",
                 "unnoticed",
                 "the code does not read it any more: what is new there is never processed",
+                rule="source",
             )
 
 
@@ -216,7 +224,7 @@ def _state(label: str, operator: str, key: Read, value: Read) -> PlanItem:
     if others:
         pairs = ", ".join(f"{one} is read as {other}" for one, other in others)
         text = f"Spark compares types alone, and starts: {pairs}"
-        return PlanItem(label, "unnoticed", text, operator)
+        return PlanItem(label, "unnoticed", text, operator, rule="state")
     return PlanItem(label, "same", "names and types of the state are the same", operator)
 
 
@@ -237,7 +245,7 @@ def _variables(
             yield PlanItem(store, "goes on", text, name, store)
         elif store not in new:
             text = "the code does not declare it: Spark deletes it with all its values"
-            yield PlanItem(store, "unnoticed", text, name, store)
+            yield PlanItem(store, "unnoticed", text, name, store, "variable")
         else:
             yield _store(store, old[store], new[store], name, lineages.get(store), evolves=evolves)
 
@@ -276,7 +284,7 @@ def _store(
     if lost and not is_migrated:
         listed = ", ".join(lost)
         text = f"the code does not declare {listed}: Spark deletes it with all its values"
-        return PlanItem(store, "unnoticed", text, operator, store)
+        return PlanItem(store, "unnoticed", text, operator, store, "variable")
     if not begun and not lost:
         return PlanItem(store, "same", "names and types are the same", operator, store)
     return _migrating(store, old, new, operator, lineage)
@@ -289,7 +297,7 @@ def _evolved(store: str, operator: str, key: Read, value: Read) -> PlanItem:
         text = f"Spark starts, and reads {', '.join(value.dropped)} no more"
         if value.empty:
             text += f"; {', '.join(value.empty)} is null in old values, also where it is a new name"
-        return PlanItem(store, "unnoticed", text, operator, store)
+        return PlanItem(store, "unnoticed", text, operator, store, "variable")
     text = f"Spark reads old values with null for {', '.join(value.empty)}"
     return PlanItem(store, "goes on", text, operator, store)
 
@@ -360,7 +368,7 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
     text = f"they were {listed[0]}, and are {listed[1]}"
     if sorted(old) == sorted(new):
         text += ": Spark counts sources in the order of the code, and exchanges their offsets"
-        yield PlanItem("sources", "unnoticed", text)
+        yield PlanItem("sources", "unnoticed", text, rule="source")
     elif len(old) != len(new):
         yield PlanItem("sources", "rewrite", f"{text}: Spark does not start")
     else:
@@ -388,7 +396,9 @@ def _keys(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     for before, after in zip(old.keys, new.keys, strict=True):
         if before.expression != after.expression:
             name = f"{new.name} key {after.name}"
-            yield PlanItem(name, "unnoticed", _other_key(before, after), new.name)
+            rule = "window" if before.window or after.window else "key"
+            text = _other_key(before, after)
+            yield PlanItem(name, "unnoticed", text, new.name, rule=rule)
 
 
 def _other_key(before: KeyMeaning, after: KeyMeaning) -> str:
@@ -414,6 +424,7 @@ def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]
                 f"{after.text} continues with the values of {before.text}, which have the same "
                 "types",
                 new.name,
+                rule="function",
             )
 
 
@@ -432,11 +443,13 @@ def _facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     for words in dict.fromkeys(each.words for each in (*gone, *added)):
         was = [each for each in gone if each.words == words]
         now = [each for each in added if each.words == words]
+        kind = (was or now)[0].kind
         yield PlanItem(
             f"{new.name} {words}",
-            "goes on" if (was or now)[0].kind in ("delay", "output mode") else "unnoticed",
+            "goes on" if kind in ("delay", "output mode") else "unnoticed",
             _other_fact(was, now),
             new.name,
+            rule=kind.replace(" ", "-"),
         )
 
 

@@ -1,0 +1,73 @@
+"""Levels that a project gives to the rules of a plan."""
+
+import json
+
+import pytest
+
+from statemigrate.cli.plan import sarif_of
+from statemigrate.commands.plan import ChangePlan
+from statemigrate.configuration import Configuration, ConfigurationError, configured
+from statemigrate.meaning import PlanItem
+from statemigrate.meaning.rules import RULES, with_levels
+
+FILTER = PlanItem("aggregation-0 filter", "unnoticed", "another one", rule="filter")
+DELAY = PlanItem("aggregation-0 delay", "goes on", "a longer one", rule="delay")
+REFUSED = PlanItem("aggregation-0", "rewrite", "another type")
+
+
+def asked(rules):
+    return [(each.name, each.asks) for each in with_levels((FILTER, DELAY, REFUSED), rules)]
+
+
+def test_without_rules_the_verdict_decides():
+    assert asked({}) == [(FILTER.name, True), (DELAY.name, False), (REFUSED.name, True)]
+
+
+def test_a_rule_makes_a_change_an_error_a_warning_or_nothing():
+    assert asked({"filter": "warning", "delay": "error"}) == [
+        (FILTER.name, False),
+        (DELAY.name, True),
+        (REFUSED.name, True),
+    ]
+    assert asked({"filter": "off", "delay": "off"}) == [(REFUSED.name, True)]
+
+
+@pytest.mark.parametrize("rules", [{"filtre": "off"}, {"filter": "on"}, {"": "off"}])
+def test_a_rule_or_level_that_there_is_not_is_named(rules):
+    with pytest.raises(ConfigurationError) as caught:
+        asked(rules)
+    assert caught.value.code == "SM-CONFIG-012"
+
+
+def test_the_configuration_has_the_rules(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.statemigrate]\nrules = { delay = "error" }\n')
+    assert configured(tmp_path) == Configuration(rules={"delay": "error"})
+    (tmp_path / "pyproject.toml").write_text("[tool.statemigrate]\nrules = { delay = 1 }\n")
+    with pytest.raises(ConfigurationError) as caught:
+        configured(tmp_path)
+    assert caught.value.code == "SM-CONFIG-010"
+
+
+def test_sarif_has_a_result_for_what_asks_or_warns(monkeypatch, tmp_path):
+    (tmp_path / "ruled.py").write_text("\n\ndef orders(rows):\n    return rows\n")
+    monkeypatch.chdir(tmp_path)
+    items = tuple(with_levels((FILTER, DELAY, REFUSED), {"filter": "warning"}))
+    found = ChangePlan("cp", "ruled:orders", "id", 1, 0, 0, items, (), "", stops=True)
+    (run,) = json.loads(json.dumps(sarif_of(found)))["runs"]
+    assert [(each["ruleId"], each["level"]) for each in run["results"]] == [
+        ("filter", "warning"),
+        ("rewrite", "error"),
+    ]
+    assert [each["id"] for each in run["tool"]["driver"]["rules"]] == ["filter", "rewrite"]
+    (place,) = run["results"][0]["locations"]
+    assert place["physicalLocation"] == {
+        "artifactLocation": {"uri": "ruled.py"},
+        "region": {"startLine": 3},
+    }
+
+
+def test_the_page_names_every_rule():
+    from pathlib import Path
+
+    page = (Path(__file__).parents[3] / "docs" / "plan.md").read_text()
+    assert all(f"`{name}`" in page for name in RULES)
