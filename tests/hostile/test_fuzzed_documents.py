@@ -25,9 +25,22 @@ from statemigrate.embedded.snapshots import snapshot_files
 from statemigrate.embedded.versions import publish_manifest, read_manifest, retained_versions
 from statemigrate.files import LocalFiles
 from statemigrate.formats import Struct, format_from_json
+from statemigrate.meaning import (
+    CodeMeaning,
+    MeaningRecord,
+    OperatorMeaning,
+    compare_code,
+    lock_text,
+    read_lock,
+    recorded_meaning,
+)
+from statemigrate.meaning.recorded import Accepted
 from statemigrate.native.adoption_files import OffsetLog, last_backup
 from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
+from statemigrate.rewrite.aggregates import AggregateFunction
+from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.windows import KeyMeaning, TimeWindow
 from statemigrate.scripts.applied import read_applied
 from statemigrate.state.open import applied_by
 from tests.support.hostile import bounded, fuzzed, refused_or_read
@@ -115,6 +128,59 @@ SOURCES = (
     b'v1\n{"path":"file:///cp/statemigrate/control/chunks/a/b.json","timestamp":1,"batchId":0}'
 )
 
+COUNT = AggregateFunction(
+    "count(1)", (("count", "long"),), "Count(1)", "Count(1)", "Count", None, "n", (0,)
+)
+MEANING = CodeMeaning(
+    "pipeline:orders",
+    "4.3",
+    ("orders",),
+    (
+        OperatorMeaning(
+            "aggregation-0",
+            0,
+            "stateStoreSave",
+            {"aggregation-0": ("k STRING", "count BIGINT")},
+            (
+                KeyMeaning("k", "Upper(k)", None),
+                KeyMeaning("window", "window(at)", TimeWindow(60_000_000, 60_000_000, 0)),
+            ),
+            (COUNT,),
+            (
+                OperatorFact("filter", "GreaterThan(v, '0')"),
+                OperatorFact("watermark", "at", "left"),
+            ),
+        ),
+    ),
+    ("struct<k:string>",),
+)
+MEANT = MeaningRecord(3, MEANING, (Accepted("filter", "another one", "meant"),))
+
+
+def read_meant(directory: Path) -> object:
+    """The record, compared with another meaning as a start compares it."""
+    found = recorded_meaning(LocalFiles(directory), 5)
+    assert found is not None
+    return [list(compare_code(*pair)) for pair in both_ways(found.meaning)]
+
+
+def read_locked(directory: Path) -> object:
+    return [list(compare_code(*pair)) for pair in both_ways(read_lock(directory / "state.lock"))]
+
+
+def both_ways(meaning: CodeMeaning) -> list[tuple[CodeMeaning, CodeMeaning]]:
+    return [(meaning, MEANING), (MEANING, meaning)]
+
+
+def locked(body: Any) -> bytes:
+    """A lock file with the checksum that vouches for it."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    return json.dumps({**body, "checksum": checksum} if isinstance(body, dict) else body).encode()
+
+
+LOCK = {name: part for name, part in json.loads(lock_text(MEANING)).items() if name != "checksum"}
+
 Read = Callable[[Path], object]
 CASES: dict[str, tuple[str, Callable[[Path], st.SearchStrategy[bytes]], Read]] = {
     "a manifest": (
@@ -165,6 +231,16 @@ CASES: dict[str, tuple[str, Callable[[Path], st.SearchStrategy[bytes]], Read]] =
         lambda _: altered(STATE_SCHEMA),
         lambda at: value_fields((at / "schema").read_bytes(), "schema"),
     ),
+    "a record of meaning": (
+        "statemigrate/meaning/3",
+        lambda _: mutated(MEANT.document()).map(enveloped) | altered(enveloped(MEANT.document())),
+        read_meant,
+    ),
+    "a lock file": (
+        "state.lock",
+        lambda _: mutated(LOCK).map(locked) | altered(locked(LOCK)),
+        read_locked,
+    ),
     "a format": (
         "format",
         lambda _: mutated(FORMAT.to_json()).map(lambda each: json.dumps(each).encode()),
@@ -206,6 +282,7 @@ FOLDERS = (
     "sources/0",
     "statemigrate/versions",
     "statemigrate/heartbeat",
+    "statemigrate/meaning",
     "statemigrate/adoption",
     "statemigrate/control/chunks",
     "statemigrate/partitions/0",
@@ -226,6 +303,7 @@ LISTINGS: dict[str, Read] = {
     "withdraw": lambda at: ChunkFiles(str(at)).withdraw(),
     "backup": lambda at: last_backup(LocalFiles(at)),
     "offsets": lambda at: OffsetLog(str(at)).read_on_restart(),
+    "meaning": lambda at: recorded_meaning(LocalFiles(at), 5),
 }
 
 
