@@ -127,7 +127,7 @@ def _run(
         functions.update(aggregate_functions(query))
         plan = plan_that_ran(query)
         if plan is not None:
-            keys.update(read_meanings(plan.nodes, plan.numbers, plan.unions))
+            keys.update(read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control))
             facts.append(operator_facts(plan))
             schemas.extend(plan.schemas)
 

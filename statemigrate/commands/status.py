@@ -185,27 +185,27 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
 ) -> str:
     """What to do next, in one sentence."""
     checkpoint = Looked(at) if isinstance(at, str) else at
-    name, words = argument(store.store), checkpoint.words
-    dry_run = f"statemigrate dry-run {name} --checkpoint {words}"
+    dry_run = f"statemigrate dry-run {argument(store.store)} --checkpoint {checkpoint.words}"
     if store.is_broken:
-        return f"statemigrate history {name} shows what is wrong with its scripts"
+        return f"statemigrate history {argument(store.store)} shows what is wrong with its scripts"
     if store.is_unscripted:
         return (
             f"bring back the script of {store.target}, or name the folder that has it with "
-            f"--migrations; statemigrate history {name} lists those that are here"
+            f"--migrations; statemigrate history {argument(store.store)} lists those that are here"
         )
     if store.quarantined:
         return f"{dry_run} shows why {store.quarantined:,} fail"
     if store.goes_back:
         # The way back is planned for another target than the scripts' head.
-        to = argument(f"{store.store}={store.target}")
-        step = f"statemigrate rollback {words} --to {to} says how the values go back"
+        target = f"{store.store}={store.target}"
+        command = f"statemigrate rollback {checkpoint.words} --to {argument(target)}"
+        step = f"{command} says how the values go back"
         forgets = "; until then code without migrated would forget them"
         return step + forgets if engine == "native" else step
     if store.left and engine == "embedded":
         return (
             "run the query: its backfill goes on (to the end of it in one run with availableNow "
-            f"and BackfillOptions(drain=True)); or run statemigrate backfill {words} "
+            f"and BackfillOptions(drain=True)); or run statemigrate backfill {checkpoint.words} "
             "while it is stopped"
         )
     if store.left:

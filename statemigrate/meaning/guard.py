@@ -84,7 +84,7 @@ def stream_meaning(stream: DataFrame, mode: str) -> CodeMeaning:
     import pyspark
 
     plan = plan_of_stream(stream, mode)
-    keys = read_meanings(plan.nodes, plan.numbers, plan.unions)
+    keys = read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control)
     facts, functions = operator_facts(plan), functions_in(plan.root)
     operators = tuple(
         OperatorMeaning(

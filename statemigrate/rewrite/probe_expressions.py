@@ -14,6 +14,8 @@ from itertools import islice
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from statemigrate.native.control_rows import MARKER
+
 _BOOKKEEPING = frozenset(
     {
         "class",
@@ -119,15 +121,36 @@ def members_of(node: Any) -> frozenset[str]:
     return _MEMBERS[name]
 
 
+def is_control(node: Any) -> bool:
+    """Whether a node of a plan only brings rows of a backfill's control source."""
+    leaves = node.collectLeaves()
+    found = [leaves.apply(at) for at in range(leaves.size())]
+    return bool(found) and all(MARKER in _columns(each) for each in found)
+
+
+def _columns(leaf: Any) -> list[str]:
+    output = leaf.output()
+    return [str(output.apply(at).name()) for at in range(output.size())]
+
+
 class Definitions:
     """What the columns of a plan are computed from, by their numbers.
 
     ``nodes`` are those of a physical plan as ``toJSON`` has them, ``unions`` its unions from the
     top: JSON has nothing of their columns, which have the numbers of those of the first part.
+    ``control`` says which nodes only bring the rows of a backfill, and are left out.
     """
 
-    def __init__(self, nodes: Sequence[Mapping[str, Any]], unions: Sequence[Union] = ()) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Mapping[str, Any]],
+        unions: Sequence[Union] = (),
+        control: Sequence[bool] = (),
+    ) -> None:
         self._unions = unions
+        if control:
+            pairs = zip(nodes, control, strict=True)
+            nodes = [node for node, is_left_out in pairs if not is_left_out]
         self._found: dict[int, Expression] = {}
         sources = [node for node in nodes if node["num-children"] == 0]
         for number, node in enumerate(sources):
@@ -147,8 +170,8 @@ class Definitions:
         if number is not None:
             for at, union in enumerate(self._unions[below:], below):
                 if number in union:
-                    parts = (self._resolved(each, within, at + 1) for each in union[number])
-                    return Expression(UNITED, tuple(parts))
+                    parts = [self._resolved(each, within, at + 1) for each in union[number]]
+                    return parts[0] if len(parts) == 1 else Expression(UNITED, tuple(parts))
             if number in self._found and number not in within:
                 return self._resolved(self._found[number], within | {number}, below)
         children = tuple(self._resolved(each, within, below) for each in expression.children)

@@ -59,6 +59,7 @@ class _Node:
     number: int | None
     more: Mapping[str, str]
     children: tuple[_Node, ...]
+    is_control: bool = False
 
     @property
     def name(self) -> str:
@@ -74,8 +75,9 @@ class _Node:
 
 def operator_facts(plan: PlanThatRan) -> dict[int, tuple[OperatorFact, ...]]:
     """The facts of each stateful operator of a plan."""
-    definitions = Definitions(plan.nodes, plan.unions)
-    parts = iter(zip(plan.nodes, plan.numbers, _beyond_json(plan.root), strict=True))
+    definitions = plan.definitions()
+    control = plan.control or [False] * len(plan.nodes)
+    parts = iter(zip(plan.nodes, plan.numbers, _beyond_json(plan.root), control, strict=True))
     found: dict[int, tuple[OperatorFact, ...]] = {}
     for node in _every(_tree(parts)):
         if node.number is not None and node.number not in found:
@@ -86,11 +88,13 @@ def operator_facts(plan: PlanThatRan) -> dict[int, tuple[OperatorFact, ...]]:
     return found
 
 
-def _tree(parts: Iterator[tuple[Mapping[str, Any], int | None, Mapping[str, str]]]) -> _Node:
+def _tree(
+    parts: Iterator[tuple[Mapping[str, Any], int | None, Mapping[str, str], bool]],
+) -> _Node:
     """The next node of a plan in the order of its JSON, each before those below it."""
-    fields, number, more = next(parts)
+    fields, number, more, is_control = next(parts)
     children = tuple(_tree(parts) for _ in range(fields["num-children"]))
-    return _Node(fields, number, more, children)
+    return _Node(fields, number, more, children, is_control)
 
 
 def _every(node: _Node) -> Iterator[_Node]:
@@ -124,7 +128,7 @@ def _below(
     for place, each in enumerate(node.children):
         is_other = each.number not in (None, number)
         side_of = ("left", "right")[place] if node.name == _JOIN else side
-        if is_other:
+        if is_other or each.is_control:
             continue
         yield from _on_the_way(each, definitions, side_of)
         yield from _below(each, definitions, side_of, number)

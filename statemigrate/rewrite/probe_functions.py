@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
-from statemigrate.rewrite.probe_expressions import digest_of_udf, members_of
+from statemigrate.rewrite.probe_expressions import digest_of_udf, is_control, members_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -243,7 +243,7 @@ def _origins(nodes: list[Any]) -> dict[int, Node | str]:
     One that is not in it is made by something that says nothing of how, as a function of pandas.
     """
     found: dict[int, Node | str] = {}
-    leaves = [node for node in nodes if not _seq(node.children())]
+    leaves = [node for node in nodes if not _seq(node.children()) and not is_control(node)]
     for at, node in enumerate(leaves):
         # How the only input is called does not matter; several go by their order, as in Spark.
         name = "input" if len(leaves) == 1 else f"input{at}"
@@ -276,8 +276,14 @@ def _computed_by(node: Any) -> Iterator[tuple[int, Node]]:
 
 def _unite(union: Any, found: dict[int, Node | str]) -> None:
     """The columns of a union, each computed from those of all its parts."""
-    parts = [_seq(each.output()) for each in _seq(union.children())]
+    parts = [_seq(each.output()) for each in _seq(union.children()) if not is_control(each)]
     made: dict[int, Node | None] = {}
+    if len(parts) == 1:
+        for column, own in zip(_seq(union.output()), parts[0], strict=True):
+            # A column has its own number in the first part, and is then what it is there.
+            if column.exprId().id() != own.exprId().id():
+                found[column.exprId().id()] = _parsed(own.toJSON())
+        return
     for column, *own in zip(_seq(union.output()), *parts, strict=True):
         said = [_comparable(_parsed(each.toJSON()), found) for each in own]
         made[column.exprId().id()] = ({"class": _UNION, "of": said}, ()) if all(said) else None

@@ -22,6 +22,7 @@ from statemigrate.rewrite.probe_expressions import (
     Expression,
     Union,
     digest_of_udf,
+    is_control,
     members_of,
     parse_tree,
 )
@@ -61,7 +62,8 @@ class PlanThatRan:
     ``nodes`` are those of its JSON, in which each Python function says its code. ``numbers`` has
     the stateful operator that each of them is, None for none; ``unions`` are the plan's, from the
     top. ``root`` is Spark's own object. ``schemas`` are those of the streams that are read, as
-    Spark writes types, in the order in which the plan reads them.
+    Spark writes types, in the order in which the plan reads them. ``control`` says which nodes only
+    bring the rows of a backfill: they mean nothing, and no schema is of them.
     """
 
     nodes: Sequence[Mapping[str, Any]]
@@ -69,6 +71,11 @@ class PlanThatRan:
     unions: Sequence[Union]
     root: Any
     schemas: tuple[str, ...] = ()
+    control: Sequence[bool] = ()
+
+    def definitions(self) -> Definitions:
+        """What the columns of the plan are computed from."""
+        return Definitions(self.nodes, self.unions, self.control)
 
 
 def plan_that_ran(query: StreamingQuery) -> PlanThatRan | None:
@@ -88,14 +95,23 @@ def plan_of(execution: Any) -> PlanThatRan:
     nodes = json.loads(plan.toJSON())
     _add_codes(nodes, dict(_codes(plan)))
     schemas = tuple(_schemas(execution.analyzed()))
-    return PlanThatRan(nodes, list(_numbers(plan)), list(_unions(plan)), plan, schemas)
+    control = [is_control(each) for each in _in_order(plan)]
+    return PlanThatRan(nodes, list(_numbers(plan)), list(_unions(plan)), plan, schemas, control)
+
+
+def _in_order(node: Any) -> Iterator[Any]:
+    """The nodes of a plan in the order of its JSON, each before those below it."""
+    yield node
+    children = node.children()
+    for at in range(children.size()):
+        yield from _in_order(children.apply(at))
 
 
 def _schemas(analyzed: Any) -> Iterator[str]:
     """The schema of each stream at the bottom of an analyzed plan."""
     leaves = analyzed.collectLeaves()
     for at in range(leaves.size()):
-        if leaves.apply(at).isStreaming():
+        if leaves.apply(at).isStreaming() and not is_control(leaves.apply(at)):
             yield str(leaves.apply(at).schema().catalogString())
 
 
@@ -105,14 +121,16 @@ def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
     Nothing of a session that has no plan to show.
     """
     plan = plan_that_ran(query)
-    return {} if plan is None else read_meanings(plan.nodes, plan.numbers, plan.unions)
+    return (
+        {} if plan is None else read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control)
+    )
 
 
 def _unions(plan: Any) -> Iterator[Union]:
     """The unions of a plan, each before those within it."""
     children = [plan.children().apply(at) for at in range(plan.children().size())]
     if str(plan.getClass().getSimpleName()) == "UnionExec":
-        parts = [_output(each) for each in children]
+        parts = [_output(each) for each in children if not is_control(each)] or [_output(plan)]
         numbers = [each.id for each in _output(plan)]
         columns = zip(numbers, zip(*parts, strict=True), strict=True)
         yield {number: own for number, own in columns if number is not None}
@@ -154,13 +172,14 @@ def read_meanings(
     nodes: Sequence[Mapping[str, Any]],
     numbers: Sequence[int | None],
     unions: Sequence[Union] = (),
+    control: Sequence[bool] = (),
 ) -> dict[int, tuple[KeyMeaning, ...]]:
     """The key columns of the operators of a plan.
 
     ``nodes`` are those of its JSON, ``numbers`` the operator that each is of, None for none.
-    ``unions`` are the plan's, from the top.
+    ``unions`` are the plan's, from the top; ``control`` is as of `PlanThatRan`.
     """
-    definitions = Definitions(nodes, unions)
+    definitions = Definitions(nodes, unions, control)
     found: dict[int, tuple[KeyMeaning, ...]] = {}
     for node, number in zip(nodes, numbers, strict=True):
         if number is not None and number not in found:

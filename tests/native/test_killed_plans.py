@@ -78,7 +78,7 @@ def test_plans_and_pauses_that_are_killed_may_be_made_again(spark, scripts, tmp_
             backfill(at, **given)
     left = sorted(chunk_files(at).written())
     assert len(left) == 3
-    (at / "statemigrate" / "control" / "chunks" / left[0]).unlink()
+    (at / "statemigrate" / "control" / "pages" / "chunks" / left[0]).unlink()
     pages.deploy_natively(migrated(AmountsTally(), migrations=folder))
     again = backfill(at, **given)
     assert 0 < again.keys < 40

@@ -155,7 +155,7 @@ def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scrip
 def chunks_taken(pipeline):
     """The numbers of the pages in each chunk, in the order in which batches had them."""
     taken = chunk_files(pipeline.checkpoint).log().taken
-    place = pipeline.checkpoint / "statemigrate" / "control" / "chunks"
+    place = pipeline.checkpoint / "statemigrate" / "control" / "pages" / "chunks"
     tables = [pq.read_table(place / name) for name in sorted(taken, key=taken.get)]
     return [table.column("statemigrate_page").to_pylist() for table in tables]
 

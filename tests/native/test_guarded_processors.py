@@ -1,0 +1,65 @@
+"""Guarded starts of a processor: plain, with a backfill's source, and on pages."""
+
+import pytest
+from pyspark.sql import functions
+from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, batch
+
+from statemigrate import guarded, migrated, paged, stateful
+from statemigrate.errors import StartupError
+
+pytestmark = pytest.mark.spark
+
+
+def run(pipeline, result):
+    writer = result.writeStream.outputMode("update").foreachBatch(pipeline.sink)
+    query = guarded(writer.option("checkpointLocation", str(pipeline.checkpoint))).start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+
+def declared(pipeline, stream, folder):
+    return stateful(
+        stream,
+        by=pipeline.by,
+        processor=AmountsTally(),
+        output=pipeline.output,
+        checkpoint=pipeline.checkpoint,
+        migrations=folder,
+    )
+
+
+def test_room_for_a_backfill_is_no_change_of_meaning_and_another_key_is(pipeline, scripts):
+    folder = scripts.write()
+    pipeline.feed(batch("one", range(3)))
+    run(pipeline, pipeline.result(CentsTally()))
+    run(pipeline, pipeline.result(CentsTally()))
+    pipeline.feed(batch("two", range(2)))
+    run(pipeline, declared(pipeline, pipeline.stream(), folder))
+    run(pipeline, declared(pipeline, pipeline.stream(), folder))
+    assert {FAMILIES[CENTS], FAMILIES[AMOUNTS]} <= {*pipeline.all_state()}
+    shouted = pipeline.stream().withColumn("key", functions.upper("key"))
+    with pytest.raises(StartupError) as caught:
+        run(pipeline, declared(pipeline, shouted, folder))
+    assert [each["rule"] for each in caught.value.data["changes"]] == ["key"]
+    some = pipeline.stream().where("key <> 'k9'")
+    with pytest.raises(StartupError) as caught:
+        run(pipeline, declared(pipeline, some, folder))
+    assert [each["rule"] for each in caught.value.data["changes"]] == ["filter"]
+
+
+def test_pages_start_again_and_another_filter_is_noticed(pipeline, scripts):
+    folder = scripts.write()
+
+    def result(stream):
+        processor = migrated(AmountsTally(), migrations=folder)
+        given = {"by": pipeline.by, "output": pipeline.output, "pages": 2}
+        return paged(stream, processor=processor, checkpoint=pipeline.checkpoint, **given)
+
+    pipeline.feed(batch("one", range(3)))
+    run(pipeline, result(pipeline.stream()))
+    run(pipeline, result(pipeline.stream()))
+    with pytest.raises(StartupError) as caught:
+        run(pipeline, result(pipeline.stream().where("key <> 'k9'")))
+    assert {each["rule"] for each in caught.value.data["changes"]} == {"filter"}
