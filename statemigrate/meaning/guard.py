@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.operators.catalogue import kind_of
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files
+from statemigrate.files.documents import document_checksum
 from statemigrate.files.open import open_files
 from statemigrate.meaning.changes import PlanItem, compare_code
-from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
+from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning, meaning_document
 from statemigrate.meaning.recorded import Accepted, MeaningRecord, forget_later, recorded_meaning
 from statemigrate.quoting import argument
 from statemigrate.rewrite.probe_facts import operator_facts
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+_log = logging.getLogger("statemigrate.meaning")
 UNRECORDED = "unrecorded"
 """The name by which a first guarded start on existing state is accepted."""
 
@@ -45,9 +49,11 @@ def guarded(
     changes it.
 
     ``checkpoint`` is where the query has its state, unless the writer's option
-    ``checkpointLocation`` says it. ``accept`` has reasons by the names of changes that are meant;
-    they are written into the record. `unrecorded` is the name for state that no guarded start has
-    run on yet: by accepting it you say that the code is the one that wrote the state.
+    ``checkpointLocation`` says it. ``accept`` has reasons by the names of changes that are meant,
+    with the digits that the error shows: they hold for this very change, and for no later one of
+    the same name. The reasons are written into the record. `unrecorded` is the name for state that
+    no guarded start has run on yet: by accepting it you say that the code is the one that wrote the
+    state. The logger ``statemigrate.meaning`` reports what was recorded, and what was accepted.
 
     Call it last: what is set on the writer afterwards is not compared. Raises `StartupError` for a
     change that nobody accepted, and for state without a record; `UnsupportedError` for a session of
@@ -67,11 +73,15 @@ def guarded(
         accepted = _first(files, committed, meaning, reasons)
     else:
         changes = list(compare_code(known.meaning, meaning))
-        accepted = _accepted(files, [each for each in changes if each.asks], reasons)
+        digits = _digits(known.meaning, meaning)
+        accepted = _accepted(files, [each for each in changes if each.asks], reasons, digits)
         if not changes:
             forget_later(files, committed)
             return writer
     MeaningRecord(committed + 1, meaning, accepted).write(files)
+    _log.info("%s records what its state means from batch %d on", files.location, committed + 1)
+    for each in accepted:
+        _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
     return writer
 
 
@@ -145,12 +155,12 @@ def _first(
 
 
 def _accepted(
-    files: Files, changes: Sequence[PlanItem], reasons: Mapping[str, str]
+    files: Files, changes: Sequence[PlanItem], reasons: Mapping[str, str], digits: str
 ) -> tuple[Accepted, ...]:
     """The changes with their reasons. Raises `StartupError` where one has none."""
-    others = [each for each in changes if each.name not in reasons]
+    others = [each for each in changes if f"{each.name}:{digits}" not in reasons]
     if others:
-        meant = ", ".join(f'{each.name!r}: "why"' for each in others)
+        meant = ", ".join(f'{f"{each.name}:{digits}"!r}: "why"' for each in others)
         raise StartupError(
             "SM-MEANING-001",
             f"the code means something else by the state of {files.location}",
@@ -161,8 +171,17 @@ def _accepted(
             "to do",
             checkpoint=files.location,
             changes=[each.to_json() for each in others],
+            accept=[f"{each.name}:{digits}" for each in others],
         )
-    return tuple(Accepted(each.name, each.text, reasons[each.name]) for each in changes)
+    return tuple(
+        Accepted(each.name, each.text, reasons[f"{each.name}:{digits}"]) for each in changes
+    )
+
+
+def _digits(old: CodeMeaning, new: CodeMeaning) -> str:
+    """Six digits of the change from one meaning to another: what is accepted holds for it alone."""
+    both = [meaning_document(replace(each, reference="", spark="")) for each in (old, new)]
+    return document_checksum({"old": both[0], "new": both[1]})[:6]
 
 
 def _without_plan() -> UnsupportedError:

@@ -42,6 +42,12 @@ class Query:
         query.awaitTermination(180)
         assert not query.isActive
 
+    def accepting(self, function, reason):
+        """What accepts the change to a function, as the error names it."""
+        with pytest.raises(StartupError) as caught:
+            guarded(self.writer(function))
+        return dict.fromkeys(caught.value.data["accept"], reason)
+
     @property
     def records(self):
         folder = self.checkpoint / "statemigrate" / "meaning"
@@ -100,15 +106,20 @@ def test_code_that_means_something_else_does_not_start_and_leaves_no_trace(
 
 def test_a_change_that_is_accepted_starts_and_the_record_has_the_reason(query):
     query.run(code.deployed)
-    query.run(code.with_another_filter, accept={"aggregation-0 filter": "small orders were noise"})
+    accept = query.accepting(code.with_another_filter, "small orders were noise")
+    assert [each.partition(":")[0] for each in accept] == ["aggregation-0 filter"]
+    query.run(code.with_another_filter, accept=accept)
     assert list(query.records) == [0, 1]
     assert [(each["name"], each["reason"]) for each in query.records[1]["accepted"]] == [
         ("aggregation-0 filter", "small orders were noise")
     ]
-    query.run(code.with_another_filter)
-    with pytest.raises(StartupError) as caught:
-        query.run(code.deployed)
-    assert caught.value.code == "SM-MEANING-001"
+    query.run(code.with_another_filter, accept=accept)
+    assert list(query.records) == [0, 1]
+    # What was accepted holds for that change, and for no later one of the same name.
+    for other in (code.deployed, code.without_filter):
+        with pytest.raises(StartupError) as caught:
+            query.run(other, accept=accept)
+        assert caught.value.code == "SM-MEANING-001"
 
 
 def test_a_start_that_commits_nothing_leaves_what_the_state_means(query):
@@ -116,7 +127,7 @@ def test_a_start_that_commits_nothing_leaves_what_the_state_means(query):
         raise RuntimeError(f"batch {number} fails")
 
     query.run(code.deployed)
-    accept = {"aggregation-0 filter": "tried"}
+    accept = query.accepting(code.with_another_filter, "tried")
     with pytest.raises(Exception, match="batch 1 fails"):
         query.run(code.with_another_filter, accept=accept, sink=fails)
     assert list(query.records) == [0, 1]
@@ -195,7 +206,8 @@ def test_a_rewritten_checkpoint_records_the_new_code(query, session, tmp_path):
 def test_a_fork_of_an_earlier_batch_has_the_record_of_that_batch(query, tmp_path):
     query.run(code.deployed)
     query.run(code.deployed)
-    query.run(code.with_another_filter, accept={"aggregation-0 filter": "small orders were noise"})
+    accept = query.accepting(code.with_another_filter, "small orders were noise")
+    query.run(code.with_another_filter, accept=accept)
     assert list(query.records) == [0, 2]
     copy = tmp_path / "fork"
     fork(query.checkpoint, copy, at_batch=1)
