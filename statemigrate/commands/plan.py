@@ -133,7 +133,8 @@ def plan(
         rewrite = _rewrite_plan(files, shape, found, old, project)
         verdicts = _with_code(shape, found, old, rewrite, lineages)
         items = tuple(with_levels(verdicts, rules or {}))
-        made = _Steps(str(checkpoint), shape, found, items, rewrite, wanted, lineages)
+        has_scripts = project.survey is not None
+        made = _Steps(str(checkpoint), shape, found, items, rewrite, wanted, lineages, has_scripts)
         steps, undo, stops = made.steps(), made.undo, made.stops
     return ChangePlan(
         str(checkpoint),
@@ -394,6 +395,7 @@ class _Steps:
     rewrite: RewritePlan | StatemigrateError
     wanted: NewCode
     lineages: Mapping[str, Lineage]
+    has_scripts: bool
 
     @property
     def verdicts(self) -> set[str]:
@@ -437,7 +439,8 @@ class _Steps:
             if each.verdict == "unnoticed" and not _can_rewrite(each):
                 yield PlanStep(
                     f"Take the change of {each.name} back, or decide that old rows may stay so: "
-                    "nothing can compute them anew"
+                    "nothing can compute them anew. `statemigrate.guarded` records the decision "
+                    "with its reason"
                 )
         for each in self.asking:
             if each.verdict in ("same", "goes on"):
@@ -496,7 +499,8 @@ class _Steps:
                 continue
             if not each.store:
                 yield PlanStep(
-                    "Stop the query, and make room for the backfill's source",
+                    "Stop the query, and make room for the backfill's source; `stateful` does it "
+                    "by itself when the code starts",
                     f"statemigrate adopt {argument(self.checkpoint)} --apply",
                 )
                 continue
@@ -528,20 +532,32 @@ class _Steps:
             for _, place in store_families(operator)
             if place.family.name == store
         )
-        if store not in self.lineages:
+        lineage = self.lineages.get(store)
+        if lineage is None:
+            if not self.has_scripts:
+                yield PlanStep("Make the folder of scripts", "statemigrate init")
             yield PlanStep(
                 f"Record the format that {store} has today",
                 f"statemigrate new {argument(store)} -m 'as it is' "
                 f"--from-checkpoint {argument(self.checkpoint)}",
             )
+        if lineage is None or not _leads_to(lineage, content):
+            yield PlanStep(
+                f"Write the script that changes {store}, and fill in its `upgrade`",
+                f"statemigrate new {argument(store)} -m 'what changes' "
+                f"--to {argument(state_ddl(content))}",
+            )
         yield PlanStep(
-            f"Write the script that changes {store}, and fill in its `upgrade`",
-            f"statemigrate new {argument(store)} -m 'what changes' "
-            f"--to {argument(state_ddl(content))}",
+            "Declare the operator with `statemigrate.stateful(stream, by=..., processor=..., "
+            "output=..., checkpoint=...)` in place of groupBy and transformWithState: it reads old "
+            "values through the script"
         )
-        yield PlanStep(
-            "Mark the processor with `migrated`, which reads old values through the script"
-        )
+
+
+def _leads_to(lineage: Lineage, content: Mapping[str, Any]) -> bool:
+    """Whether the scripts lead to the format that the code writes."""
+    head = lineage.format_of(lineage.head)
+    return state_ddl(head.struct_type().jsonValue()) == state_ddl(content)
 
 
 def _can_rewrite(item: PlanItem) -> bool:

@@ -185,10 +185,10 @@ def test_elsewhere_a_line_is_added_for_each_look(layout: Layout, tmp_path: Path,
     lines = CliRunner().invoke(main, ["status", "checkpoint", "--watch"]).stdout.splitlines()
     assert lines[2] == "  4,000 left to migrate"
     assert re.fullmatch(
-        r"[0-9:]{8} batch 1, 0 s ago \| items 3,000 left; [0-9,.]+ values a second over 0 s, .*",
+        r"[0-9:]{8} batch 1, 0 s ago \| items 3,000 left; [0-9,.]+ values a second over \d s, .*",
         lines[-2],
     )
-    assert re.search(r"items 0 left; [0-9,.]+ values a second over 0 s$", lines[-1])
+    assert re.search(r"items 0 left; [0-9,.]+ values a second over \d s$", lines[-1])
 
 
 def test_machines_get_a_document_a_look(layout: Layout, tmp_path: Path, monkeypatch):

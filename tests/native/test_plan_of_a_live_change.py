@@ -63,10 +63,36 @@ def test_a_changed_processor_with_scripts_migrates_live(planned, pipeline):
     assert not found.stops
 
 
-def test_a_changed_processor_without_scripts_is_told_how_to_write_one(planned, pipeline):
+def commands(found):
+    return [" ".join(each.command.split()[1:3]) for each in found.steps if each.command]
+
+
+def test_a_processor_whose_script_is_written_is_to_be_declared_with_it(planned, pipeline):
     found = planned(lambda rows, _: pipeline.result(AmountsTally(), rows))
     assert verdicts(found)["tally"] == "live"
-    assert any(each.command.startswith("statemigrate new tally") for each in found.steps)
+    checkpoint = str(pipeline.checkpoint)
+    assert commands(found) == [f"plan {checkpoint}", "dry-run tally", f"status {checkpoint}"]
+    assert any("statemigrate.stateful(" in each.text for each in found.steps)
+
+
+def test_a_processor_whose_script_leads_elsewhere_needs_another_one(planned, pipeline):
+    class Shorter(AmountsTally):
+        ddl = "n BIGINT, amount DECIMAL(18,2), last STRING"
+
+    found = planned(lambda rows, _: pipeline.result(Shorter(), rows))
+    assert "new tally" in commands(found)
+
+
+def test_without_a_folder_of_scripts_the_steps_begin_with_making_one(
+    planned, pipeline, monkeypatch
+):
+    target = NewCode("planned_live_code:make", {"rows": pipeline.rows}, "update")
+    module = sys.modules["planned_live_code"]
+    monkeypatch.setattr(
+        module, "make", lambda rows: pipeline.result(AmountsTally(), rows), raising=False
+    )
+    found = plan(str(pipeline.checkpoint), target=target, migrations=None)
+    assert commands(found)[1:4] == ["init", "new tally", "new tally"]
 
 
 class Forgetful(CentsTally):

@@ -103,7 +103,7 @@ def test_with_pages_the_state_of_many_keys_is_in_one(story):
     story.run(AmountsTally(), pages=2, operator="tallies")
     story.check()
     assert (story.pipeline.checkpoint / "statemigrate" / "paged" / "tallies.json").exists()
-    assert story.pipeline.variables() == {"statemigrate_pages_tallies"}
+    assert "statemigrate_pages_tallies" in story.pipeline.variables()
 
 
 @pytest.mark.parametrize("options", [{"operator": "tallies"}, {"operator": 0, "pages": 2}])
