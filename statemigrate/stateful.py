@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
@@ -56,14 +56,10 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     Raises what `with_backfill`, `migrated`, `paged` and `adopt` raise; `StartupError` for a name of
     an operator without ``pages``, or a number with them.
     """
-    if not is_migrated(processor):
-        processor = migrated(
-            processor,
-            migrations=migrations,
-            targets=targets,
-            **({} if pages is not None else _on_spark(checkpoint, operator)),
-        )
     if pages is not None:
+        name = _name(operator)
+        if not is_migrated(processor):
+            processor = migrated(processor, migrations=migrations, targets=targets)
         return paged(
             stream,
             by=by,
@@ -73,18 +69,22 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
             pages=pages,
             outputMode=output_mode,
             timeMode=time_mode,
-            operator=_name(operator),
+            operator=name,
+        )
+    number = _number(operator)
+    if not is_migrated(processor):
+        processor = migrated(
+            processor,
+            migrations=migrations,
+            targets=targets,
+            checkpoint=checkpoint,
+            operator=number,
         )
     if not is_only_looking():
         _make_room(checkpoint)
-    number = _number(operator)
     keys = (by,) if isinstance(by, str) else tuple(by)
     fed = with_backfill(stream, keys, checkpoint=checkpoint, operator=number)
     return fed.groupBy(*keys).transformWithState(processor, output, output_mode, time_mode)
-
-
-def _on_spark(checkpoint: str | Path, operator: int | str | None) -> dict[str, Any]:
-    return {"checkpoint": checkpoint, "operator": _number(operator)}
 
 
 def _number(operator: int | str | None) -> int | None:

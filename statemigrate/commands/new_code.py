@@ -22,8 +22,8 @@ from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
 from statemigrate.rewrite.probe import input_names, probed_inputs, run_probe
 from statemigrate.rewrite.probe_facts import Facts, operator_facts
-from statemigrate.rewrite.probe_functions import aggregate_functions
-from statemigrate.rewrite.probe_keys import plan_that_ran, read_meanings
+from statemigrate.rewrite.probe_functions import functions_in
+from statemigrate.rewrite.probe_keys import keys_in, plan_that_ran
 from statemigrate.rewrite.sources import NewSources
 from statemigrate.rewrite.windows import KeyMeaning, Meanings
 
@@ -124,10 +124,10 @@ def _run(
     schemas: list[str] = []
 
     def look(query: StreamingQuery) -> None:
-        functions.update(aggregate_functions(query))
         plan = plan_that_ran(query)
         if plan is not None:
-            keys.update(read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control))
+            functions.update(functions_in(plan.root))
+            keys.update(keys_in(plan))
             facts.append(operator_facts(plan))
             schemas.extend(plan.schemas)
 

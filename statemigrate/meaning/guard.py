@@ -19,7 +19,7 @@ from statemigrate.meaning.recorded import Accepted, MeaningRecord, forget_later,
 from statemigrate.quoting import argument
 from statemigrate.rewrite.probe_facts import operator_facts
 from statemigrate.rewrite.probe_functions import functions_in
-from statemigrate.rewrite.probe_keys import read_meanings
+from statemigrate.rewrite.probe_keys import keys_in
 from statemigrate.rewrite.stream_plan import StreamWriter, operator_kinds, plan_of_stream
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def stream_meaning(stream: DataFrame, mode: str) -> CodeMeaning:
     import pyspark
 
     plan = plan_of_stream(stream, mode)
-    keys = read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control)
+    keys = keys_in(plan)
     facts, functions = operator_facts(plan), functions_in(plan.root)
     operators = tuple(
         OperatorMeaning(

@@ -125,12 +125,7 @@ def is_control(node: Any) -> bool:
     """Whether a node of a plan only brings rows of a backfill's control source."""
     leaves = node.collectLeaves()
     found = [leaves.apply(at) for at in range(leaves.size())]
-    return bool(found) and all(MARKER in _columns(each) for each in found)
-
-
-def _columns(leaf: Any) -> list[str]:
-    output = leaf.output()
-    return [str(output.apply(at).name()) for at in range(output.size())]
+    return bool(found) and all(each.schema().getFieldIndex(MARKER).isDefined() for each in found)
 
 
 class Definitions:

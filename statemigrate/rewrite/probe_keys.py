@@ -95,16 +95,19 @@ def plan_of(execution: Any) -> PlanThatRan:
     nodes = json.loads(plan.toJSON())
     _add_codes(nodes, dict(_codes(plan)))
     schemas = tuple(_schemas(execution.analyzed()))
-    control = [is_control(each) for each in _in_order(plan)]
+    control = _control(plan)
     return PlanThatRan(nodes, list(_numbers(plan)), list(_unions(plan)), plan, schemas, control)
 
 
-def _in_order(node: Any) -> Iterator[Any]:
-    """The nodes of a plan in the order of its JSON, each before those below it."""
-    yield node
+def _control(node: Any) -> list[bool]:
+    """Which nodes of a plan only bring rows of a backfill, in the order of its JSON.
+
+    Leaves alone are asked: each question is a call of the JVM.
+    """
     children = node.children()
-    for at in range(children.size()):
-        yield from _in_order(children.apply(at))
+    parts = [_control(children.apply(at)) for at in range(children.size())]
+    own = all(part[0] for part in parts) if parts else is_control(node)
+    return [own, *(each for part in parts for each in part)]
 
 
 def _schemas(analyzed: Any) -> Iterator[str]:
@@ -121,9 +124,12 @@ def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
     Nothing of a session that has no plan to show.
     """
     plan = plan_that_ran(query)
-    return (
-        {} if plan is None else read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control)
-    )
+    return {} if plan is None else keys_in(plan)
+
+
+def keys_in(plan: PlanThatRan) -> dict[int, tuple[KeyMeaning, ...]]:
+    """The key columns of each operator of a plan."""
+    return read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control)
 
 
 def _unions(plan: Any) -> Iterator[Union]:

@@ -108,6 +108,10 @@ def test_with_pages_the_state_of_many_keys_is_in_one(story):
 
 @pytest.mark.parametrize("options", [{"operator": "tallies"}, {"operator": 0, "pages": 2}])
 def test_an_operator_has_a_number_on_sparks_state_and_a_name_on_pages(story, options):
+    story.feed("one", range(3), CENTS)
+    story.pipeline.deploy_natively(CentsTally())
+    before = file_hashes(story.pipeline.checkpoint)
     with pytest.raises(StartupError) as caught:
-        story.result(AmountsTally(), **options)
+        story.result(migrated(AmountsTally(), migrations=story.folder), **options)
     assert caught.value.code == "SM-START-032"
+    assert file_hashes(story.pipeline.checkpoint) == before
