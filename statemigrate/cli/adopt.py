@@ -100,8 +100,8 @@ def _lines(done: Adoption) -> Iterator[str]:
     if done.state == "nothing needed":
         yield f"Nothing to do: the offset log of {done.checkpoint} keeps its sources by name"
         yield (
-            "Next: start the query with the control source; without it only while `statemigrate "
-            f"adopt {argument(done.checkpoint)} --undo` does not refuse that"
+            "Next: start the query with stateful or with_backfill; without them only while "
+            f"`statemigrate adopt {argument(done.checkpoint)} --undo` does not refuse that"
         )
         return
     yield f"{_HEADS[done.state]} {done.checkpoint}"
@@ -151,7 +151,8 @@ _HEADS = {
 }
 _NEXT = {
     "would adopt": "stop the query, then `statemigrate adopt {} --apply`",
-    "adopted": "start the query with the control source as its last source (with_backfill)",
+    "adopted": "start the query with its operator declared by stateful, or with with_backfill "
+    "around its stream",
     "would relocate": "stop the query, then `statemigrate adopt {} --apply`",
     "relocated": "start the query here; never together with one on the place it was copied from",
     "would undo": "stop the query, then `statemigrate adopt {} --undo --apply`",

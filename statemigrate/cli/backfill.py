@@ -79,8 +79,8 @@ def backfill(
     On Spark's own state, the command plans the backfill of the query of CHECKPOINT. It writes every
     key that has values in an older family to files. The query, running or started later, migrates
     them, one chunk in each batch. With --share or --keys-per-second, the size of a chunk follows
-    from earlier batches. The query's stream needs the control source (with_backfill). You may plan
-    again at any time; this resumes a paused backfill.
+    from earlier batches. The query needs an operator that `stateful` declares, or `with_backfill`
+    around its stream. You may plan again at any time; this resumes a paused backfill.
 
     On the embedded engine, a running query backfills by itself. There, the command migrates
     everything while the query is stopped. If it is interrupted, run it again to continue.
@@ -122,7 +122,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     elif isinstance(done, StoppedBackfill):
         _print_done(done, checkpoint)
     else:
-        _print_plan(done, settings.words(checkpoint))
+        _print_plan(done, checkpoint, settings.words(checkpoint))
 
 
 class _Far:
@@ -160,7 +160,7 @@ def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")
 
 
-def _print_plan(plan: BackfillPlan, words: str) -> None:
+def _print_plan(plan: BackfillPlan, checkpoint: str, words: str) -> None:
     from statemigrate.commands.status import running
 
     screen = console()
@@ -172,7 +172,8 @@ def _print_plan(plan: BackfillPlan, words: str) -> None:
     _print_families(plan.families, plan.pages)
     chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
     screen.print(f"Planned {_counted(plan.keys, plan.pages)} {chunks}, one a batch.")
-    screen.print(f"Next: {running(plan.pages)}; statemigrate backfill {words} --status follows")
+    run = running(checkpoint, pages=plan.pages is not None)
+    screen.print(f"Next: {run}; statemigrate backfill {words} --status follows")
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
@@ -196,10 +197,10 @@ def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> 
         counted = {"is_finished": status.is_finished, "quarantined": status.quarantined}
         print_json({**asdict(status), **counted})
     else:
-        _print_status(status, settings.words(checkpoint))
+        _print_status(status, checkpoint, settings.words(checkpoint))
 
 
-def _print_status(status: BackfillStatus, words: str) -> None:
+def _print_status(status: BackfillStatus, checkpoint: str, words: str) -> None:
     from statemigrate.commands.status import running
 
     screen = console()
@@ -227,7 +228,8 @@ def _print_status(status: BackfillStatus, words: str) -> None:
             screen.print(f"{', '.join(status.unplanned)}: not in that plan.")
         screen.print(f"Next: statemigrate backfill {words}")
     elif status.keys_left:
-        screen.print(f"Next: {running(status.pages_left)}.")
+        run = running(checkpoint, pages=status.pages_left is not None)
+        screen.print(f"Next: {run}.")
     elif status.families:
         screen.print("Next: restart the query: what is empty leaves the read path and is dropped.")
 
