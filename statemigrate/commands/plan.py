@@ -492,7 +492,8 @@ class _Steps:
             f"{command} --apply",
         )
         yield PlanStep(
-            "Compare it with the old one", f"statemigrate verify {argument(old)} {argument(new)}"
+            "Compare it with the old one",
+            f"statemigrate rewrite {argument(old)} {argument(new)} --verify",
         )
         yield PlanStep(f"Start the new code on {self.checkpoint}-2")
 
@@ -504,7 +505,7 @@ class _Steps:
                 yield PlanStep(
                     "Stop the query, and make room for the backfill's source; `stateful` does it "
                     "by itself when the code starts",
-                    f"statemigrate adopt {argument(self.checkpoint)} --apply",
+                    f"statemigrate backfill {argument(self.checkpoint)} --prepare --apply",
                 )
                 continue
             if not self._is_scripted(each.store):

@@ -95,7 +95,7 @@ class Rewriting:
         """What to do next."""
         if self.report is not None:
             return (
-                f"`statemigrate verify {argument(self.old)} {argument(self.new)}`, then "
+                f"`statemigrate rewrite {argument(self.old)} {argument(self.new)} --verify`, then "
                 "start the new code on it"
             )
         if self.plan.questions:

@@ -67,7 +67,9 @@ class Seeding:
     def next_action(self) -> str:
         """What to do next."""
         if self.report is not None:
-            return f"`statemigrate verify {argument(self.new)}`, then start the code on it"
+            return (
+                f"`statemigrate rewrite {argument(self.new)} --verify`, then start the code on it"
+            )
         if self.plan.questions:
             return f"answer {counted(self.plan)}, as shown, in the same command"
         return "the same command with --apply"

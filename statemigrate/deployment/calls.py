@@ -38,8 +38,8 @@ def declared_by(call: Call | None, *, pages: bool = False) -> str:
 def gets_source(checkpoint: str, call: Call | None) -> str:
     """How a query gets the control source that it has run without."""
     by_hand = (
-        f"run `statemigrate adopt {argument(checkpoint)} --apply`, put with_backfill around its "
-        "stream"
+        f"run `statemigrate backfill {argument(checkpoint)} --prepare --apply`, put with_backfill "
+        "around its stream"
     )
     if call == "migrated":
         return f"stop the query, {by_hand} and start it again"

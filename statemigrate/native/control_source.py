@@ -379,8 +379,8 @@ def with_backfill(
     query. ``operator`` is Spark's number of the operator for the control rows, if several of the
     query run migrated code. You may set a watermark before or after it: rows of the control source
     have no event time and do not move it. Use the result from the query's first start. If the query
-    has run without it, `statemigrate adopt` adds the control source, unless the query's sources
-    have names. In that case (``readStream.name``, with
+    has run without it, `statemigrate backfill --prepare` adds the control source, unless the
+    query's sources have names. In that case (``readStream.name``, with
     ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the control source has a name,
     too.
 

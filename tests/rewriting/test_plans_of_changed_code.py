@@ -9,7 +9,8 @@ from fed_queries import Feed
 from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, lock, plan
+from statemigrate import NewCode, plan
+from statemigrate.commands.plan import lock
 from statemigrate.errors import CodeError
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -92,7 +93,7 @@ def test_steps_of_a_rewrite_are_commands_with_what_was_given(totals):
     assert commands == [
         f"{rewrite} {given}",
         f"{rewrite} {given} --apply",
-        f"statemigrate verify {totals.checkpoint} {new}",
+        f"statemigrate rewrite {totals.checkpoint} {new} --verify",
     ]
     assert found.stops
     assert found.undo

@@ -12,7 +12,7 @@ from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.deployment_check import StoreRecord, write_record
 
 OLD = FamilyStatus("auctions", "base", 3, {0: 3}, None)
-BY_HAND = "run `statemigrate adopt {} --apply`, put with_backfill around its stream"
+BY_HAND = "run `statemigrate backfill {} --prepare --apply`, put with_backfill around its stream"
 LEFT = StoreStatus("auctions", "value", "r1", "r1", 5, (OLD,), "")
 
 
@@ -55,7 +55,7 @@ def test_with_room_for_it_a_backfill_is_planned_once(root: str) -> None:
     assert next_step(LEFT, "native", root) == (
         "run the query (one run with availableNow takes all chunks), with its operator declared by "
         "stateful (or with_backfill around its stream and migrated on its processor): 2 chunks of "
-        f"its backfill wait to be taken; statemigrate backfill {root} --status follows"
+        f"its backfill wait to be taken; statemigrate status {root} --watch follows"
     )
     recorded(root, "stateful")
     assert "with its operator declared by stateful: 2 chunks" in next_step(LEFT, "native", root)
