@@ -7,7 +7,7 @@ SST files needs RocksDB itself.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -15,7 +15,13 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.checkpoint.logs.entries import MERGE_OPERATOR, codec_of, has_checksums, pinned
+from statemigrate.checkpoint.logs.entries import (
+    MERGE_OPERATOR,
+    codec_of,
+    has_checksums,
+    is_rocksdb,
+    pinned,
+)
 from statemigrate.checkpoint.rows.buffers import Rows, joined, within
 from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes, read_changelog
@@ -158,6 +164,16 @@ def read_changes(files: Files, version: StoreVersion, conf: Mapping[str, str]) -
         with _opened(files, name) as source:
             path = f"{files.location}/{name}"
             yield from _verified(read_changelog(source, codec_of(conf), path).changes, conf, path)
+
+
+def read_state_changes(
+    files: Files, names: Sequence[str], conf: Mapping[str, str]
+) -> Iterator[Changes]:
+    """What some changelogs or deltas of either provider have. Raises as `read_changes`."""
+    if not is_rocksdb(conf):
+        return _state_files(files, list(names), conf)
+    version = StoreVersion("", 0, None, tuple(names))
+    return read_changes(files, version, conf)
 
 
 def snapshot_of(files: Files, version: StoreVersion) -> Snapshot | None:
