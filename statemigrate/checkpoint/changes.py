@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint.logs.entries import is_rocksdb
-from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
 from statemigrate.checkpoint.rows.keys import families_of
 from statemigrate.checkpoint.state import StoredFamily
 from statemigrate.checkpoint.stores.files import StoreVersion
@@ -103,5 +103,5 @@ def _without_same(rows: Raw, others: Raw) -> Raw:
     places = pc.index_in(keys.to_arrow(), value_set=others[0].to_arrow())
     theirs = others[1].to_arrow().take(places)
     same = pc.fill_null(pc.equal(values.to_arrow(), theirs), fill_value=False)
-    kept = np.flatnonzero(~np.asarray(same.to_numpy(zero_copy_only=False), bool))
+    kept = np.flatnonzero(~numpy_array(same))
     return keys.take(kept), values.take(kept)

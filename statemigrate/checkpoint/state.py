@@ -28,7 +28,7 @@ from statemigrate.checkpoint.operators.shapes import (
     labels,
     row_json,
 )
-from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.rows.hashing import partition_of
 from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec
@@ -97,7 +97,7 @@ class StoredFamily:
         """The rows of whole ``keys``, read from the partitions where Spark looks for them."""
         numbers = self.partitions_of(keys)
         for number in np.unique(numbers).tolist():
-            found = keys.filter(pa.array(numbers == number))
+            found = keys.filter(arrow_array(numbers == number))
             encoded = self._codecs(number)[0].encode(found)
             for place in range(len(encoded)):
                 key = encoded.row(place)
@@ -122,7 +122,7 @@ class StoredFamily:
                     yield keys, values
                 else:
                     same = pc.equal(keys.to_arrow(), pa.scalar(start, pa.large_binary()))
-                    places = np.flatnonzero(same.to_numpy(zero_copy_only=False))
+                    places = np.flatnonzero(numpy_array(same))
                     yield keys.take(places), values.take(places)
             return
         number = self.number_in(partition)
@@ -312,7 +312,7 @@ def labelled_paths(paths: Sequence[tuple[str, ...]], family: FamilyShape) -> lis
 def _lists(elements: pa.Array, owners: npt.NDArray[np.int64], count: int) -> pa.ListArray:
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(owners, minlength=count), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), elements, type=pa.list_(elements.type))
+    return pa.ListArray.from_arrays(arrow_array(offsets), elements, type=pa.list_(elements.type))
 
 
 def _behind(start: bytes) -> bytes | None:

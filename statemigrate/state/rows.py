@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_numbered, kind_of
 from statemigrate.checkpoint.operators.shapes import StructJson, row_json, shown_paths
-from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from statemigrate.checkpoint.state import StoredFamily
 
@@ -128,7 +128,7 @@ class UserRows:
         elif self._is_numbered:
             index = keys.field(keys.type.num_fields - 1)
             if not pa.types.is_integer(index.type):
-                index = pa.array(np.zeros(len(keys), np.int64))
+                index = arrow_array(np.zeros(len(keys), np.int64))
         columns: dict[str, pa.Array] = {}
         if self._is_map:
             columns["key"], columns["user_key"] = keys.field(0), keys.field(1)
@@ -140,7 +140,7 @@ class UserRows:
         columns["value"] = _taken(values, shown_paths(self._content), _struct(self.value))
         if index is not None:
             columns["index"] = index.cast(pa.int64())
-        columns["partition_id"] = pa.array(np.full(len(keys), partition, np.int32))
+        columns["partition_id"] = arrow_array(np.full(len(keys), partition, np.int32))
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in self.schema.names], schema=self.schema
         )
@@ -236,9 +236,9 @@ def _taken(structs: pa.StructArray, places: Sequence[int], kind: pa.StructType) 
 
 def _places(lists: pa.ListArray) -> pa.Array:
     """The place of each element in its list, counted from 0."""
-    lengths = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = numpy_array(lists.value_lengths().fill_null(0)).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    return pa.array(np.arange(int(lengths.sum())) - np.repeat(starts, lengths))
+    return arrow_array(np.arange(int(lengths.sum())) - np.repeat(starts, lengths))
 
 
 def moments(milliseconds: pa.Array) -> pa.Array:
@@ -254,7 +254,7 @@ def begins_with(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> Any:
     columns = list(batch["key"].flatten())
     if "user_key" in batch.schema.names:
         columns += batch["user_key"].flatten()
-    mask = pa.array(np.ones(batch.num_rows, bool))
+    mask = arrow_array(np.ones(batch.num_rows, bool))
     for column, wanted in zip(columns, key, strict=False):
         mask = pc.and_(mask, is_same(column, wanted))
     return mask
@@ -263,7 +263,7 @@ def begins_with(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> Any:
 def is_same(column: pa.Array, wanted: pa.Array) -> pa.Array:
     """For each value whether it is the one that ``wanted`` has, null with null alone."""
     if pa.types.is_struct(column.type):
-        mask = pa.array(np.ones(len(column), bool))
+        mask = arrow_array(np.ones(len(column), bool))
         for place in range(column.type.num_fields):
             mask = pc.and_(mask, is_same(column.field(place), wanted.field(place)))
         return pc.and_(mask, pc.equal(column.is_null(), wanted.is_null()[0]))

@@ -22,7 +22,7 @@ from statemigrate.checkpoint.logs.entries import (
     is_rocksdb,
     pinned,
 )
-from statemigrate.checkpoint.rows.buffers import Rows, joined, within
+from statemigrate.checkpoint.rows.buffers import Rows, joined, numpy_array, within
 from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes, read_changelog
 from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, read_snapshot
@@ -85,7 +85,7 @@ def _folded(parts: list[Changes], separator: bytes) -> tuple[Rows, Rows]:
 
 def _left(changes: Changes, separator: bytes) -> tuple[Rows, Rows]:
     identities = changes.keys.to_arrow().dictionary_encode()
-    key_of = identities.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    key_of = numpy_array(identities.indices).astype(np.int64)
     order = np.arange(len(changes))
     # The last record of each key that does not merge: what is before it counts no more.
     floor = np.full(len(identities.dictionary), -1, np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows.buffers import Integers, Rows
+from statemigrate.checkpoint.rows.buffers import Integers, Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.stores.changelog import PUT, Changes
 from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.reading import fold_state, read_changes, snapshot_of
@@ -206,7 +206,7 @@ def _chosen(records: Records, keys: Rows) -> Records:
 def among(keys: Rows, wanted: Rows) -> Integers:
     """The places of those keys that are wanted."""
     mask = pc.is_in(keys.to_arrow(), value_set=wanted.to_arrow())
-    return np.flatnonzero(mask.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return np.flatnonzero(numpy_array(mask)).astype(np.int64)
 
 
 def _is_plain(changes: Changes) -> bool:
@@ -231,10 +231,10 @@ def _ordered(keys: Rows, values: Rows) -> tuple[Rows, Rows]:
 
 def _order_of(keys: Rows) -> Integers:
     """The places of keys by their bytes, equal ones as they are."""
-    places = pa.array(np.arange(len(keys)))
+    places = arrow_array(np.arange(len(keys)))
     numbered = pa.Table.from_arrays([keys.to_arrow(), places], ["key", "place"])
     order = pc.sort_indices(numbered, [("key", "ascending"), ("place", "ascending")])
-    return np.asarray(order).astype(np.int64)
+    return numpy_array(order).astype(np.int64)
 
 
 def _concatenated(parts: list[Changes]) -> Changes:
