@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rich.console import Group, RenderableType
 
@@ -36,6 +36,9 @@ from statemigrate.commands.status import Status, StoreStatus
 from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.report_text import counted, rough
 from statemigrate.quoting import visible
+
+if TYPE_CHECKING:
+    from statemigrate.native.backfill_progress import PlannedBackfill
 
 # How old a commit is, how fast a store is migrated and how long that takes, in words.
 
@@ -92,12 +95,24 @@ def parts_of(found: Status) -> Iterator[RenderableType]:
     yield sentence(f"{found.checkpoint}: {found.engine}, batch {found.batch}")
     yield sentence(f"  {committed(found)}; looked at {clock(found.taken_at)}")
     yield sentence(f"  {_status_totals(found)}")
+    if found.backfill is not None:
+        yield sentence(f"  {_planned(found.backfill)}")
     if found.rewritten is not None:
         from statemigrate.cli.rewrite import report_parts
 
         yield from report_parts(found.rewritten)
     for store in found.stores:
         yield from _store(store, found.over)
+
+
+def _planned(backfill: PlannedBackfill) -> str:
+    done = f"{backfill.consumed:,} of {counted(backfill.chunks, 'chunk')} processed"
+    uncut = (
+        f"; {backfill.keys_uncut:,} are in no chunk yet: the running query cuts them"
+        if backfill.keys_uncut
+        else ""
+    )
+    return f"backfill: {done}, planned for {counted(backfill.keys_planned, 'key')}{uncut}"
 
 
 def behind_of(names: Sequence[str], number: int, noun: str) -> str:

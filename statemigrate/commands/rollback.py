@@ -222,7 +222,7 @@ class _WayBack:
             raise StartupError(
                 "SM-ROLLBACK-005",
                 f"the control source of pages in {state.checkpoint} stays",
-                expected="a query that got its control source by `statemigrate adopt`",
+                expected="a query that got its control source by `statemigrate backfill --prepare`",
                 found="an operator on pages, which has had its own from the first batch",
                 next_action="roll back without --undo (undo=False), and go on with `paged` and the "
                 f"older code; for code without pages stop the query and `statemigrate rewrite "
@@ -260,7 +260,8 @@ class _WayBack:
 
         if lacks_control_source(chunk_files(found.checkpoint, self._project.operator)):
             return "adopt", (
-                f"stop the query, `statemigrate adopt {argument(self._checkpoint)} --apply`, and "
+                f"stop the query, `statemigrate backfill {argument(self._checkpoint)} --prepare "
+                "--apply`, and "
                 f"start {self._code(found)}; then `{again}`"
             )
         return self._next_chunks(found, again) if is_deployed else self._deploy(found, again)
@@ -291,8 +292,8 @@ class _WayBack:
         if status.quarantined and not unplanned:
             first = found.stores[0]
             return "quarantine", (
-                f"`statemigrate quarantine {argument(first.store)} "
-                f"--checkpoint {argument(self._checkpoint)} "
+                f"`statemigrate status {argument(self._checkpoint)} "
+                f"--failed {argument(first.store)} "
                 f"--target {argument(f'{first.store}={first.target}')}{self._option}` shows what "
                 "does not go "
                 "back, and why; correct the script, deploy it with accept_edited, then "

@@ -14,7 +14,7 @@ from statemigrate.deployment import Kind, StoredFamily, StoredStore
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
 from statemigrate.migration import Lineage
-from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.control_source import is_untold, lacks_control_source, untold_advice
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
@@ -23,6 +23,7 @@ from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
 
 if TYPE_CHECKING:
+    from statemigrate.native.backfill_progress import PlannedBackfill
     from statemigrate.rewrite.report import RewriteReport
 
 
@@ -209,7 +210,9 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
             "while it is stopped"
         )
     if store.left:
-        return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
+        return _native_backfill(
+            checkpoint, store, RUNNING if engine == "native" else _RUNNING_PAGES
+        )
     if store.wanted is not None and store.rewrites:
         return f"{dry_run}, then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
     if store.wanted is not None:
@@ -219,7 +222,7 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
     return "nothing: every value has the target's format"
 
 
-def _native_backfill(checkpoint: Looked, running: str) -> str:
+def _native_backfill(checkpoint: Looked, store: StoreStatus, running: str) -> str:
     files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator)
     look = ChunkFiles(Remembered(files.files), checkpoint.operator)
     offsets = look.offsets()
@@ -227,23 +230,37 @@ def _native_backfill(checkpoint: Looked, running: str) -> str:
         return untold_advice(checkpoint.checkpoint)
     if lacks_control_source(look):
         return (
-            f"stop the query, run statemigrate adopt {argument(checkpoint)} --apply, put "
-            "with_backfill around its stream and start it again"
+            f"stop the query, run statemigrate backfill {argument(checkpoint)} --prepare --apply, "
+            "put with_backfill around its stream and start it again"
         )
     plan, log = files.plan(), files.log()
     waiting = len(files.written() - log.taken.keys())
     if plan is None or not (waiting or files.uncut()):
+        if plan is not None and _has_failed(files, plan, store):
+            return (
+                f"statemigrate status {checkpoint.words} --failed {argument(store.store)} shows "
+                f"why {store.left:,} fail; correct the scripts, deploy with accept_edited, and "
+                "plan again"
+            )
         return f"statemigrate backfill {checkpoint.words}"
     if not waiting:
         return (
-            f"{running.replace(_ENDS, '')}; statemigrate backfill {checkpoint.words} "
-            "--status follows"
+            f"{running.replace(_ENDS, '')}; statemigrate status {checkpoint.words} --watch follows"
         )
     chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
     return (
         f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
-        f"statemigrate backfill {checkpoint.words} --status follows"
+        f"statemigrate status {checkpoint.words} --watch follows"
     )
+
+
+def _has_failed(files: ChunkFiles, plan: PlanRecord, store: StoreStatus) -> bool:
+    """Whether the query has processed a plan that has all that is left of the store."""
+    from statemigrate.native.backfill_progress import planned_backfill
+
+    planned = planned_backfill(files)
+    is_covered = all(plan.covers(each.name) for each in store.families if each.values)
+    return planned is not None and planned.is_processed and is_covered
 
 
 @dataclass(frozen=True)
@@ -253,7 +270,8 @@ class Status:
     ``committed_at`` is when Spark recorded that batch as done, by the clock of the checkpoint's
     file system, and ``taken_at`` is the time of the look. ``over`` is the number of seconds between
     the two looks for the rates, None after one look. ``rewritten`` is the report of the rewrite
-    that made the checkpoint, if there was one.
+    that made the checkpoint, if there was one. ``backfill`` is the newest plan of `backfill` on
+    Spark's own state, None without one.
     """
 
     engine: str
@@ -264,6 +282,7 @@ class Status:
     rewritten: RewriteReport | None = None
     committed_at: float | None = None
     over: float | None = None
+    backfill: PlannedBackfill | None = None
 
     @property
     def age(self) -> float | None:
@@ -357,7 +376,16 @@ def status(checkpoint: str | Path, project: Project) -> Status:
             counted,
             find_report(files),
             CheckpointDirectory(files).committed_at(state.batch),
+            backfill=_planned(state),
         )
+
+
+def _planned(state: State) -> PlannedBackfill | None:
+    if state.engine == "embedded":
+        return None
+    from statemigrate.native.backfill_progress import planned_backfill
+
+    return planned_backfill(ChunkFiles(state.checkpoint, state.operator))
 
 
 def _against(

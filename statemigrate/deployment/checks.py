@@ -92,7 +92,8 @@ def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> 
         f"{target.revision}",
         expected=wanted.simpleString(),
         found="\n".join([*found, declared.schema.simpleString()]),
-        next_action=f"`statemigrate show {argument(declared.store)}@head` shows the format; "
+        next_action=f"`statemigrate history --show {argument(declared.store)}@head` shows the "
+        "format; "
         "declare it in "
         "init, or set targets to the revision the code is written for, or run "
         f"`statemigrate new {argument(declared.store)} -m MESSAGE`",

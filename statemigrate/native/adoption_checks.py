@@ -206,7 +206,8 @@ def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
         expected="a query without the control source",
         found=f"an adoption of {backup.record.since}, with its backup in {backup.location}",
         next_action="start the query with the control source, "
-        f"or take it out: `statemigrate adopt {argument(log.checkpoint)} --undo --apply`",
+        f"or take it out: `statemigrate backfill {argument(log.checkpoint)} --prepare --undo "
+        "--apply`",
         path=log.checkpoint,
     )
 
@@ -218,7 +219,8 @@ def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
         f"an adoption of {log.checkpoint} was not undone to its end",
         expected="an undoing that is finished",
         found=f"one of {backup.record.since} that was interrupted",
-        next_action=f"finish it: `statemigrate adopt {argument(log.checkpoint)} --undo --apply`",
+        next_action=f"finish it: `statemigrate backfill {argument(log.checkpoint)} --prepare "
+        "--undo --apply`",
         path=log.checkpoint,
     )
 

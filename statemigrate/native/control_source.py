@@ -232,7 +232,8 @@ def require_control_source(files: ChunkFiles) -> None:
         expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
         "source, which with_backfill adds",
         found="one source" if count == 1 else f"{count} sources, the control source not among them",
-        next_action=f"stop the query, run `statemigrate adopt {argument(files.checkpoint)} "
+        next_action=f"stop the query, run `statemigrate backfill {argument(files.checkpoint)} "
+        "--prepare "
         "--apply`, put "
         "with_backfill around its stream and start it again",
         path=files.checkpoint,
@@ -379,8 +380,8 @@ def with_backfill(
     query. ``operator`` is Spark's number of the operator for the control rows, if several of the
     query run migrated code. You may set a watermark before or after it: rows of the control source
     have no event time and do not move it. Use the result from the query's first start. If the query
-    has run without it, `statemigrate adopt` adds the control source, unless the query's sources
-    have names. In that case (``readStream.name``, with
+    has run without it, `statemigrate backfill --prepare` adds the control source, unless the
+    query's sources have names. In that case (``readStream.name``, with
     ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the control source has a name,
     too.
 

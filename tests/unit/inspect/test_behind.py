@@ -14,7 +14,7 @@ from support.checkpoints import FAMILY, KEY, NEW, OLD, REVISION
 from support.fleets import BEHIND, FINISHED, FLEET, named
 from support.metric_points import points
 
-from statemigrate import Behind, Fleet, StatusMetrics, current, rollback, status, status_page
+from statemigrate import Behind, Fleet, StatusMetrics, rollback, status, status_page
 from statemigrate.cli import main, watching
 from statemigrate.commands.deployed import behind
 from statemigrate.commands.fleet import Look
@@ -184,8 +184,8 @@ def test_the_exit_code_fails_where_it_was_asked_to(layout):
     for words in (
         ("status", "shop"),
         ("status", "--all"),
-        ("current", "shop"),
-        ("current", "--all"),
+        ("status", "--revisions", "shop"),
+        ("status", "--revisions", "--all"),
     ):
         run(*words, code=0)
         run(*words, "--check-heads", code=1)
@@ -195,13 +195,13 @@ def test_the_exit_code_fails_where_it_was_asked_to(layout):
     assert (found["behind"], found["is_current"]) == (["shop"], False)
     (store,) = found["checkpoints"][0]["status"]["stores"]
     assert (store["state"], store["behind"]["scripts"]) == ("behind", [REVISION])
-    assert json.loads(run("current", "shop", "--json", code=0))["is_current"] is False
+    assert json.loads(run("status", "--revisions", "shop", "--json", code=0))["is_current"] is False
     deployed(layout, 1, TARGET, FAMILY, entries={"items": 5, TARGET.name: None})
-    for words in (("status", "shop"), ("current", "shop")):
+    for words in (("status", "shop"), ("status", "--revisions", "shop")):
         run(*words, "--check-heads", code=0)
-    assert current(layout.checkpoint).is_current
+    assert status(layout.checkpoint, revisions=True).is_current
     (layout.checkpoint.parent / "migrations" / "versions" / "amounts.py").write_text("revision = ")
-    for words in (("status", "shop"), ("current", "shop")):
+    for words in (("status", "shop"), ("status", "--revisions", "shop")):
         run(*words, code=0)
         run(*words, "--check-heads", code=1)
 

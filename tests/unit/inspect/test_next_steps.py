@@ -31,7 +31,8 @@ def planned(root: str, chunks: int) -> None:
 
 def test_without_a_control_source_it_is_adopted_first(root: str) -> None:
     assert next_step(LEFT, "native", root) == (
-        f"stop the query, run statemigrate adopt {root} --apply, put with_backfill around its "
+        f"stop the query, run statemigrate backfill {root} --prepare --apply, put with_backfill "
+        "around its "
         "stream and start it again"
     )
 
@@ -43,7 +44,7 @@ def test_with_room_for_it_a_backfill_is_planned_once(root: str) -> None:
     assert next_step(LEFT, "native", root) == (
         "run the query (one run with availableNow takes all chunks), with with_backfill around "
         "its stream and @migrated on its processor: 2 chunks of its backfill wait to be taken; "
-        f"statemigrate backfill {root} --status follows"
+        f"statemigrate status {root} --watch follows"
     )
 
 
