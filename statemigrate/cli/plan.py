@@ -18,7 +18,7 @@ from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from statemigrate.commands.plan import ChangePlan
+    from statemigrate.commands.change_plan import ChangePlan
     from statemigrate.meaning import PlanItem
 
 _STYLES = {
@@ -84,7 +84,7 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **
 
 def print_plan(found: ChangePlan) -> None:
     """Print the verdicts, the steps, and the way back."""
-    from statemigrate.rewrite.run import time_since
+    from statemigrate.checkpoint.directory import time_since
 
     screen = console()
     print_sentence(found.checkpoint)

@@ -87,8 +87,11 @@ lock_option = click.option(
 )
 
 
-def new_code_of(given: dict[str, Any]) -> NewCode:
-    """The code that the options name."""
+def new_code_of(given: dict[str, Any]) -> NewCode | None:
+    """The code that the options name; None where they name none."""
+    names = ("code", "inputs", "mode", "like", "old_code", "lock")
+    if not any(given.get(each) for each in names):
+        return None
     from statemigrate.commands.new_code import NewCode
 
     return NewCode(
@@ -276,7 +279,7 @@ def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or what is to be said or typed next."""
     plan = found.document
     print_sentence(f"{found.old} -> {found.new}")
-    from statemigrate.rewrite.run import time_since
+    from statemigrate.checkpoint.directory import time_since
 
     begun = time_since(found.begun)
     print_sentence(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")

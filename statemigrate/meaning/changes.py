@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_internal, kind_of
@@ -17,8 +17,10 @@ from statemigrate.meaning.spark_check import Read, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
 from statemigrate.rewrite.probe_facts import OperatorFact
-from statemigrate.rewrite.sources import NewSources
 from statemigrate.rewrite.windows import KeyMeaning
+
+if TYPE_CHECKING:
+    from statemigrate.rewrite.sources import NewSources
 
 Verdict = Literal["same", "goes on", "live", "rewrite", "unnoticed", "unknown", "cannot"]
 VERDICTS: Mapping[Verdict, str] = {

@@ -10,7 +10,7 @@ from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, RewriteAnswers, fork, guarded, plan, rewrite
-from statemigrate.commands.plan import lock
+from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError, CorruptFileError, StartupError, UnsupportedError
 
 pytestmark = pytest.mark.spark
