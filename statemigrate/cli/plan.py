@@ -63,7 +63,7 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **
     with spark_when_needed() as spark:
         found = make_plan(
             checkpoint,
-            target=new_code_of(given),
+            target=new_code_of(given) if any(given.values()) else None,
             migrations=settings.migrations,
             stores=configuration().stores,
             rules=configuration().rules,

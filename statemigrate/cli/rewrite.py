@@ -87,11 +87,8 @@ lock_option = click.option(
 )
 
 
-def new_code_of(given: dict[str, Any]) -> NewCode | None:
-    """The code that the options name; None where they name none."""
-    names = ("code", "inputs", "mode", "like", "old_code", "lock")
-    if not any(given.get(each) for each in names):
-        return None
+def new_code_of(given: dict[str, Any]) -> NewCode:
+    """The code that the options name."""
     from statemigrate.commands.new_code import NewCode
 
     return NewCode(
