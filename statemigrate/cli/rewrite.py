@@ -347,6 +347,8 @@ def print_verified(found: Verified) -> None:
         print_sentence(each, mark="  not compared: ", style="bold yellow")
     for each in found.problems:
         print_sentence(each, mark="  wrong: ", style="bold red")
+    print_sentence(found.covered, mark="  counts and checksums cover: ")
+    print_sentence(found.not_covered, mark="  they do not cover: ")
     if found.problems:
         screen.print("Next: do not start a query on it; rewrite again, to another place")
     else:

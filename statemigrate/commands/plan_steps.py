@@ -16,7 +16,7 @@ from statemigrate.files import Files
 from statemigrate.meaning import PlanItem, PlanStep
 from statemigrate.meaning.code_meaning import state_ddl
 from statemigrate.meaning.rules import with_levels
-from statemigrate.migration import Lineage
+from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.plan import RewritePlan
@@ -76,9 +76,27 @@ class _Steps:
         """How to go back once the code runs."""
         if self._to_rewrite:
             return "start the old code on the old checkpoint, which stays as it is"
-        if "live" in self.verdicts:
-            return f"statemigrate rollback {argument(self.checkpoint)} --to REVISION"
+        stores = {each.store for each in self.asking if each.verdict == "live"}
+        deployed = {store: self._deployed(store) for store in sorted(stores) if store}
+        if deployed:
+            to = " ".join(f"--to {argument(f'{store}={at}')}" for store, at in deployed.items())
+            return f"statemigrate rollback {argument(self.checkpoint)} {to}"
+        if stores:
+            return f"statemigrate backfill {argument(self.checkpoint)} --prepare --undo --apply"
         return ""
+
+    def _deployed(self, store: str) -> str:
+        """The revision of a store's values, the newest that the scripts have."""
+        lineage = self.lineages.get(store)
+        found = [
+            revision
+            for operator in self.shape.operators
+            for _, place in store_families(operator)
+            if store_of(place.family.name) == store
+            for revision in (revision_in(place.family.name),)
+            if revision is not None and lineage is not None and revision in lineage
+        ]
+        return max(found, key=lineage.position, default=BASE) if lineage is not None else BASE
 
     @property
     def _to_rewrite(self) -> list[PlanItem]:

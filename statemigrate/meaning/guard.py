@@ -13,6 +13,7 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import document_checksum
 from statemigrate.files.open import open_files
+from statemigrate.meaning.acceptance import log_accepted
 from statemigrate.meaning.changes import PlanItem, compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning, meaning_document
 from statemigrate.meaning.recorded import Accepted, MeaningRecord, forget_later, recorded_meaning
@@ -51,7 +52,8 @@ def guarded(
     ``checkpoint`` is where the query has its state, unless the writer's option
     ``checkpointLocation`` says it. ``accept`` has reasons by the names of changes that are meant,
     with the digits that the error shows: they hold for this very change, and for no later one of
-    the same name. The reasons are written into the record. `unrecorded` is the name for state that
+    the same name. The reasons are written into the record, and into the log that `history
+    --checkpoint` prints. `unrecorded` is the name for state that
     no guarded start has run on yet: by accepting it you say that the code is the one that wrote the
     state. The logger ``statemigrate.meaning`` reports what was recorded, and what was accepted.
 
@@ -78,7 +80,9 @@ def guarded(
         if not changes:
             forget_later(files, committed)
             return writer
-    MeaningRecord(committed + 1, meaning, accepted).write(files)
+    record = MeaningRecord(committed + 1, meaning, accepted)
+    log_accepted(files, record)
+    record.write(files)
     _log.info("%s records what its state means from batch %d on", files.location, committed + 1)
     for each in accepted:
         _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
