@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
     from statemigrate.commands.retire import Retirement
-    from statemigrate.commands.rewrite import Rewriting, rewrite_checkpoint
+    from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
     from statemigrate.commands.script_verbs import check, history, new
     from statemigrate.commands.scripts import init
@@ -130,7 +130,7 @@ _NAMES = {
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
     "statemigrate.commands.retire": "Retirement",
-    "statemigrate.commands.rewrite": "Fork fork rewrite_checkpoint Rewriting",
+    "statemigrate.commands.rewrite": "Fork fork Rewriting",
     "statemigrate.commands.rollback": "Rollback rollback RollbackStore",
     "statemigrate.commands.script_verbs": "check history new",
     "statemigrate.commands.scripts": "init",
@@ -295,7 +295,6 @@ __all__ = [
     "plan",
     "record_applied",
     "rewrite",
-    "rewrite_checkpoint",
     "rollback",
     "stateful",
     "status",
