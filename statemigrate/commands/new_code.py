@@ -20,7 +20,7 @@ from statemigrate.native.session import session_of
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
-from statemigrate.rewrite.probe import input_names, probed_inputs, run_probe
+from statemigrate.rewrite.probe import input_names, input_schemas, probed_inputs, run_probe
 from statemigrate.rewrite.probe_facts import Facts, operator_facts
 from statemigrate.rewrite.probe_functions import functions_in
 from statemigrate.rewrite.probe_keys import keys_in, plan_that_ran
@@ -97,6 +97,14 @@ def probed(
         return None
     inputs = _without_inputs_of(wanted.old_code, wanted.code, wanted.inputs)
     return _run(replace(wanted, inputs=inputs), pinned, spark, checkpoint)
+
+
+def check_inputs(wanted: NewCode) -> None:
+    """Raise `CodeError` for code that is no function of input streams, before Spark starts."""
+    for code, other in ((wanted.code, wanted.old_code), (wanted.old_code, wanted.code)):
+        if code:
+            inputs = _without_inputs_of(other, code, wanted.inputs)
+            input_schemas(named_object(code), inputs, code)
 
 
 def _without_inputs_of(

@@ -16,6 +16,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.new_code import (
     NewCode,
     Probed,
+    check_inputs,
     check_of_checkpoint,
     known_before,
     meaning_of,
@@ -120,6 +121,7 @@ def plan(
     and `ScriptError` for a folder of scripts that cannot be read.
     """
     wanted, files = target or NewCode(), open_files(checkpoint)
+    check_inputs(wanted)
     committed = CheckpointDirectory(files).require_commit()
     shape = describe(files, committed)
     project = Project(migrations, {}, stores or {}, spark)
@@ -190,6 +192,7 @@ def lock(
     is not the checkpoint's, and for a file that is not a lock file; `CheckpointError` for a
     checkpoint that cannot be read.
     """
+    check_inputs(NewCode(code, inputs or {}, mode))
     known = read_lock(file) if check else None
     shape = None if checkpoint is None else _shape_of(checkpoint, check=check)
     conf = None if shape is None else shape.conf

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import FamilyShape, with_labels
+from statemigrate.checkpoint.operators.shapes import FamilyShape, row_json
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from statemigrate.formats.arrow_values import array_of
 
@@ -26,12 +26,6 @@ def row_type(struct: Struct) -> StructType:
     from pyspark.sql.types import StructType
 
     found: StructType = StructType.fromJson(copy.deepcopy(row_json(struct)))
-    return found
-
-
-def row_json(struct: Struct) -> Struct:
-    """The same as Spark's JSON."""
-    found: Struct = all_nullable(with_labels(struct))
     return found
 
 
@@ -115,26 +109,3 @@ def _paired(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         return [_paired(each, kind.value_type) for each in value]
     return {field.name: _paired(value[field.name], field.type) for field in kind}
-
-
-def all_nullable(spark: Any) -> Any:
-    """A type of Spark's, as JSON, all of whose parts may be null, as a state reader's are."""
-    if not isinstance(spark, dict):
-        return spark
-    match spark["type"]:
-        case "struct":
-            fields = [
-                {**each, "type": all_nullable(each["type"]), "nullable": True, "metadata": {}}
-                for each in spark["fields"]
-            ]
-            return {**spark, "fields": fields}
-        case "array":
-            return {
-                **spark,
-                "elementType": all_nullable(spark["elementType"]),
-                "containsNull": True,
-            }
-        case "map":
-            value = all_nullable(spark["valueType"])
-            return {**spark, "valueType": value, "valueContainsNull": True}
-    return spark
