@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         baseline,
     )
     from statemigrate.commands.plan import ChangePlan, Locked, plan
-    from statemigrate.commands.quarantine import Quarantined
+    from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
     from statemigrate.commands.retire import Retirement
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from statemigrate.metrics.sources import SourceMetrics
     from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
-    from statemigrate.native.adoption import Adoption
+    from statemigrate.native.adoption import Preparation
     from statemigrate.native.backfill import BackfillPlan
     from statemigrate.native.backfill_progress import (
         BackfillFigures,
@@ -126,7 +126,7 @@ _NAMES = {
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
     "statemigrate.commands.plan": "ChangePlan Locked plan",
-    "statemigrate.commands.quarantine": "Quarantined",
+    "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
     "statemigrate.commands.retire": "Retirement",
@@ -161,7 +161,7 @@ _NAMES = {
     "statemigrate.metrics.sources": "SourceMetrics",
     "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
-    "statemigrate.native.adoption": "Adoption",
+    "statemigrate.native.adoption": "Preparation",
     "statemigrate.native.backfill": "BackfillPlan",
     "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
     "statemigrate.native.control_source": "with_backfill",
@@ -182,7 +182,6 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 __all__ = [
     "ENVELOPE",
-    "Adoption",
     "Avro",
     "BackfillFigures",
     "BackfillListener",
@@ -212,6 +211,7 @@ __all__ = [
     "Explanation",
     "ExportError",
     "Exported",
+    "FailedValue",
     "FamilyStatus",
     "Finding",
     "Fleet",
@@ -234,8 +234,8 @@ __all__ = [
     "NewScript",
     "Pace",
     "PageError",
+    "Preparation",
     "ProcessorError",
-    "Quarantined",
     "Rebase",
     "Repair",
     "RepairFinding",

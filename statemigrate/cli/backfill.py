@@ -105,7 +105,7 @@ def backfill(  # noqa: PLR0913 - one parameter an option
     On Spark's own state, the command plans the backfill of the query of CHECKPOINT. It writes every
     key that has values in an older family to files. The query, running or started later, migrates
     them, one chunk in each batch. With --share or --keys-per-second, the size of a chunk follows
-    from earlier batches. The query's stream needs the control source (with_backfill). You may plan
+    from earlier batches. The query's stream needs the backfill source (with_backfill). You may plan
     again at any time; this resumes a paused backfill.
 
     On the embedded engine, a running query backfills by itself. There, the command migrates
@@ -213,7 +213,7 @@ class _Far:
 def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
     print_line(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
     if done.quarantined:
-        print_line(f"{done.quarantined:,} are quarantined: their transforms failed.")
+        print_line(f"{done.quarantined:,} failed, and stay as they were.")
         print_line(f"Next: statemigrate status {argument(checkpoint)} --failed STORE")
     else:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")

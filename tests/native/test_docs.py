@@ -24,7 +24,7 @@ def test_the_page_takes_a_plain_query_through_the_day_and_back(spark, pipeline, 
     checked, _, dry, adopted, touched, watched, backfilled, _, back, _ = reader.follow(PAGE)
     assert "2 scripts" in checked
     assert "All 100 values migrate." in dry
-    assert "Made room for the control source" in adopted
+    assert "Made room for the backfill source" in adopted
     assert "90 left to migrate" in touched
     assert "90" in watched
     assert "0 left to migrate" in backfilled
