@@ -108,6 +108,8 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.verify import Verified
     from statemigrate.scripts import Details, Entry
     from statemigrate.state.reader import StateReader
+    from statemigrate.state.sql import SqlError
+    from statemigrate.state.tables import StateTable, StateTables, open_state
     from statemigrate.stateful import stateful
 
 
@@ -176,6 +178,8 @@ _NAMES = {
     "statemigrate.rewrite.verify": "Verified",
     "statemigrate.scripts": "Details Entry",
     "statemigrate.state.reader": "StateReader",
+    "statemigrate.state.sql": "SqlError",
+    "statemigrate.state.tables": "open_state StateTable StateTables",
     "statemigrate.stateful": "stateful",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
@@ -252,8 +256,11 @@ __all__ = [
     "ScriptError",
     "Seeding",
     "SourceMetrics",
+    "SqlError",
     "StartupError",
     "StateReader",
+    "StateTable",
+    "StateTables",
     "StatemigrateError",
     "Status",
     "StatusMetrics",
@@ -290,6 +297,7 @@ __all__ = [
     "migrated",
     "migration_counts",
     "new",
+    "open_state",
     "paged",
     "pause_backfill",
     "plan",

@@ -62,8 +62,9 @@ def _lines(done: Preparation) -> Iterator[str]:
     if done.state == "nothing needed":
         yield f"Nothing to do: the offset log of {done.checkpoint} keeps its sources by name"
         yield (
-            "Next: start the query with the backfill source; without it only while `statemigrate "
-            f"backfill {argument(done.checkpoint)} --prepare --undo` does not refuse that"
+            "Next: start the query with stateful or with_backfill; without them only while "
+            f"`statemigrate backfill {argument(done.checkpoint)} --prepare --undo` does not refuse "
+            "that"
         )
         return
     yield f"{_HEADS[done.state]} {done.checkpoint}"
@@ -113,7 +114,8 @@ _HEADS = {
 }
 _NEXT = {
     "would prepare": "stop the query, then `statemigrate backfill {} --prepare --apply`",
-    "prepared": "start the query with the backfill source as its last source (with_backfill)",
+    "prepared": "start the query with its operator declared by stateful, or with with_backfill "
+    "around its stream",
     "would relocate": "stop the query, then `statemigrate backfill {} --prepare --apply`",
     "relocated": "start the query here; never together with one on the place it was copied from",
     "would undo": "stop the query, then `statemigrate backfill {} --prepare --undo --apply`",

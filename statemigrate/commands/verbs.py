@@ -338,11 +338,12 @@ def backfill(  # noqa: PLR0913 - all but one by name
     has about ``keys_per_chunk`` keys, 10,000 by default. With ``share`` it has as many as take that
     share (0 to 1) of a batch's time, in addition to live rows. ``keys_per_second`` is the maximum
     within the share, or within half of the time by default. For state in pages, entries are
-    counted. With a share or a rate, the query cuts chunks while it runs. The query needs the
-    backfill source (`with_backfill`). A new plan withdraws the rest of an earlier one first, so
-    plan again to resume a paused backfill or to change its pace. Values that expire are not
-    migrated, unless their scripts allow a restart of their time to live. ``pause`` withdraws the
-    chunks that the query has not taken yet, and returns their number. `status` has the progress.
+    counted. With a share or a rate, the query cuts chunks while it runs. The query needs an
+    operator that `stateful` declares, or `with_backfill` around its stream. A new plan withdraws
+    the rest of an earlier one first, so plan again to resume a paused backfill or to change its
+    pace. Values that expire are not migrated, unless their scripts allow a restart of their time to
+    live. ``pause`` withdraws the chunks that the query has not taken yet, and returns their number.
+    `status` has the progress.
 
     With ``prepare``, the backfill source is added behind the sources of a stopped query that ran
     without it. If the checkpoint was moved or copied here, its paths are changed to its own files,

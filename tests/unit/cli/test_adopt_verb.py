@@ -28,7 +28,8 @@ def test_applied_and_undone(run, root):
     text = run("backfill", "--prepare", str(root), "--apply", "--wait", "0").stdout
     assert text.startswith(f"Made room for the backfill source in {root}\n")
     assert text.endswith(
-        "Next: start the query with the backfill source as its last source (with_backfill)\n"
+        "Next: start the query with its operator declared by stateful, or with with_backfill "
+        "around its stream\n"
         "An older release, which has no backfill source, starts again only after "
         f"`statemigrate backfill {root} --prepare --undo --apply`; once values are migrated, after "
         f"`statemigrate rollback {root} --to base --undo`\n"
@@ -71,8 +72,8 @@ def test_named_sources_need_nothing(run, root):
         (root / "offsets" / str(number)).write_text('v2\n{}\nrows:{"logOffset":1}')
     assert run("backfill", "--prepare", str(root), "--apply").stdout == (
         f"Nothing to do: the offset log of {root} keeps its sources by name\n"
-        "Next: start the query with the backfill source; without it only while `statemigrate "
-        f"backfill {root} --prepare --undo` does not refuse that\n"
+        "Next: start the query with stateful or with_backfill; without them only while "
+        f"`statemigrate backfill {root} --prepare --undo` does not refuse that\n"
     )
 
 
