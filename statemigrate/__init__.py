@@ -40,11 +40,11 @@ if TYPE_CHECKING:
         baseline,
     )
     from statemigrate.commands.plan import plan
-    from statemigrate.commands.quarantine import Quarantined
+    from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
     from statemigrate.commands.retire import Retirement
-    from statemigrate.commands.rewrite import Rewriting, rewrite_checkpoint
+    from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
     from statemigrate.commands.script_verbs import check, history, new
     from statemigrate.commands.scripts import init
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from statemigrate.metrics.sources import SourceMetrics
     from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
-    from statemigrate.native.adoption import Adoption
+    from statemigrate.native.adoption import Preparation
     from statemigrate.native.backfill import BackfillPlan
     from statemigrate.native.backfill_progress import (
         BackfillFigures,
@@ -132,11 +132,11 @@ _NAMES = {
     "statemigrate.commands.change_plan": "ChangePlan",
     "statemigrate.commands.lock": "Locked",
     "statemigrate.commands.plan": "plan",
-    "statemigrate.commands.quarantine": "Quarantined",
+    "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
     "statemigrate.commands.retire": "Retirement",
-    "statemigrate.commands.rewrite": "Fork fork rewrite_checkpoint Rewriting",
+    "statemigrate.commands.rewrite": "Fork fork Rewriting",
     "statemigrate.commands.rollback": "Rollback rollback RollbackStore",
     "statemigrate.commands.script_verbs": "check history new",
     "statemigrate.commands.scripts": "init",
@@ -167,7 +167,7 @@ _NAMES = {
     "statemigrate.metrics.sources": "SourceMetrics",
     "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
-    "statemigrate.native.adoption": "Adoption",
+    "statemigrate.native.adoption": "Preparation",
     "statemigrate.native.backfill": "BackfillPlan",
     "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
     "statemigrate.native.control_source": "with_backfill",
@@ -190,7 +190,6 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 __all__ = [
     "ENVELOPE",
-    "Adoption",
     "Avro",
     "BackfillFigures",
     "BackfillListener",
@@ -220,6 +219,7 @@ __all__ = [
     "Explanation",
     "ExportError",
     "Exported",
+    "FailedValue",
     "FamilyStatus",
     "Finding",
     "Fleet",
@@ -242,8 +242,8 @@ __all__ = [
     "NewScript",
     "Pace",
     "PageError",
+    "Preparation",
     "ProcessorError",
-    "Quarantined",
     "Rebase",
     "Repair",
     "RepairFinding",
@@ -307,7 +307,6 @@ __all__ = [
     "plan",
     "record_applied",
     "rewrite",
-    "rewrite_checkpoint",
     "rollback",
     "stateful",
     "status",

@@ -179,7 +179,7 @@ class _Steps:
                 continue
             if not each.store:
                 yield PlanStep(
-                    "Stop the query, and make room for the backfill's source; `stateful` does it "
+                    "Stop the query, and make room for the backfill source; `stateful` does it "
                     "by itself when the code starts",
                     f"statemigrate backfill {argument(self.checkpoint)} --prepare --apply",
                 )

@@ -102,7 +102,7 @@ def compare_sources(
             yield PlanItem(
                 f"source {extra[-1]}",
                 "live",
-                "the backfill's control source is new: the checkpoint needs room for it",
+                "the backfill source is new: the checkpoint needs room for it",
             )
             return
         yield PlanItem(

@@ -132,7 +132,7 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
     records = _pages_records(old, names, batch)
     written = {**written, **records}
     if control:
-        # The control sources refuse to start without their directories.
+        # The backfill sources refuse to start without their directories.
         paged = paged_in(old)
         operators = [*paged, *([None] if not paged or ChunkFiles(old).is_made() else [])]
         made = {f"{chunks_of(operator)}/{MADE}": b"" for operator in operators}
