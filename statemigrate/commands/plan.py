@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from statemigrate.native.session import Spark
 
 
+_ONLY_DECIDED = frozenset(
+    {"source", "filter", "watermark", "join-type", "join-condition", "table", "column", "rows"}
+)
+"""Rules of changes after which nothing can compute old rows anew."""
 LOCK = "state.lock"
 """Where `lock` writes, unless another file is named."""
 
@@ -195,7 +199,7 @@ def lock(
     conf = None if shape is None else shape.conf
     found = probed(NewCode(code, inputs or {}, mode), conf, spark, str(checkpoint or code))
     assert found is not None, "code was given"  # noqa: S101
-    if found.facts is None:
+    if found.plan is None:
         raise CodeError(
             "SM-LOCK-005",
             f"what {code} means cannot be seen in this session",
@@ -284,7 +288,7 @@ def _with_code(
         own = [each for each in states if each.operator == name]
         number = numbers.get(name)
         # Of code that no plan was seen of, nothing was found to be the same.
-        if found.facts is not None and number in before and number in after:
+        if found.plan is not None and number in before and number in after:
             known = list(compare_meanings(before[number], after[number]))
             yield from _settled(own, known)
             yield from known
@@ -562,7 +566,4 @@ def _leads_to(lineage: Lineage, content: Mapping[str, Any]) -> bool:
 
 def _can_rewrite(item: PlanItem) -> bool:
     """Whether a rewrite can make of old rows what the new code means."""
-    words = ("filter", "watermark", "join type", "join condition")
-    return not item.name.startswith("source") and not any(
-        item.name.endswith(each) or f" {each} of the " in item.name for each in words
-    )
+    return item.rule not in _ONLY_DECIDED
