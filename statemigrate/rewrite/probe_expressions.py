@@ -30,6 +30,7 @@ _BOOKKEEPING = frozenset(
         "evalContext",
         "evalMode",
         "randomSeed",
+        "hideSeed",
     }
 )
 """What is another one in each run, or says nothing of what comes out."""
@@ -73,7 +74,8 @@ class Expression:
         if self.name == LITERAL:
             return f"{self.value!r}: {self.fields.get('dataType')}"
         own = [f"{name}={each}" for name, each in sorted(self.fields.items()) if _is_meant(each)]
-        children = () if self.fields.get("hideSeed") is True else self.children
+        # A stream gets another seed in each batch, whatever the code gives.
+        children = () if "hideSeed" in self.fields else self.children
         # A function of the user's is its code, whatever it is called.
         is_known = self.fields.get("code") not in (None, UNKNOWN)
         unmeant = _BOOKKEEPING | {"name"} if is_known else _BOOKKEEPING
@@ -225,7 +227,8 @@ _BUILT_IN = frozenset(
 
 
 def _function(function: FunctionType, within: tuple[Any, ...]) -> Iterator[str]:
-    if function.__module__ in _BUILT_IN:
+    module = str(function.__module__)
+    if module in _BUILT_IN or module.startswith("statemigrate."):
         yield f"built in {function.__qualname__}"
         return
     yield "function"

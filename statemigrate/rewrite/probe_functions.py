@@ -48,6 +48,7 @@ _NOT_MEANT = frozenset(
         "evalMode",
         "filter",
         "randomSeed",
+        "hideSeed",
     }
 )
 """What a plan has of an expression that is another one in each run, or of its place alone."""
@@ -357,8 +358,8 @@ def _meaning(
         if node[0]["exprId"]["id"] not in bound:
             raise _NotComparableError
         own["name"] = bound[node[0]["exprId"]["id"]]
-    # A seed that the code does not give is another one in each run.
-    children = () if node[0].get("hideSeed") is True else node[1]
+    # A stream gets another seed in each batch, whatever the code gives.
+    children = () if "hideSeed" in node[0] else node[1]
     inner = [_meaning(each, origins, seen, bound) for each in children]
     if kind in _ORDERLESS:
         inner.sort()
