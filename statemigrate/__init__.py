@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
-    from statemigrate.commands.adopt import adopt, undo_adoption
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.backfill import backfill_status, pause_backfill
-    from statemigrate.commands.check import check
     from statemigrate.commands.current import (
         Current,
         CurrentOf,
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
         Log,
         LogEntry,
         LogOf,
-        current_of_all,
     )
     from statemigrate.commands.deployed import Behind
     from statemigrate.commands.doctor import doctor
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.examination import Diagnosis, Examined
     from statemigrate.commands.explain import Explanation, explain
     from statemigrate.commands.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.new_checkpoint import rewrite
     from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.new_script import (
         NewScript,
@@ -39,18 +37,19 @@ if TYPE_CHECKING:
         autogenerate_like,
         baseline,
     )
-    from statemigrate.commands.plan import ChangePlan, Locked, lock, plan
-    from statemigrate.commands.quarantine import Quarantined, quarantine
-    from statemigrate.commands.rebase import Rebase, rebase
-    from statemigrate.commands.repair import Repair, RepairFinding, repair
-    from statemigrate.commands.retire import Retirement, retire
-    from statemigrate.commands.rewrite import Rewriting, rewrite, rewrite_checkpoint, verify
+    from statemigrate.commands.plan import ChangePlan, Locked, plan
+    from statemigrate.commands.quarantine import Quarantined
+    from statemigrate.commands.rebase import Rebase
+    from statemigrate.commands.repair import Repair, RepairFinding
+    from statemigrate.commands.retire import Retirement
+    from statemigrate.commands.rewrite import Rewriting, rewrite_checkpoint
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
-    from statemigrate.commands.scripts import edit, heads, history, init, show
-    from statemigrate.commands.seed import Seeding, seed
+    from statemigrate.commands.script_verbs import check, history, new
+    from statemigrate.commands.scripts import init
+    from statemigrate.commands.seed import Seeding
     from statemigrate.commands.status import FamilyStatus, Status, StoreStatus
     from statemigrate.commands.status_page import status_page
-    from statemigrate.commands.verbs import backfill, current, dry_run, log, new, status
+    from statemigrate.commands.verbs import backfill, dry_run, status
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.demo.run import demo
@@ -109,38 +108,38 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.verify import Verified
     from statemigrate.scripts import Details, Entry
     from statemigrate.state.reader import StateReader
+    from statemigrate.state.sql import SqlError
+    from statemigrate.state.tables import StateTable, StateTables, open_state
     from statemigrate.stateful import stateful
 
 
 _NAMES = {
     "statemigrate.budget": "BackfillOptions",
-    "statemigrate.commands.adopt": "adopt undo_adoption",
     "statemigrate.commands.applied": "record_applied",
     "statemigrate.commands.backfill": "backfill_status pause_backfill",
-    "statemigrate.commands.check": "check",
-    "statemigrate.commands.current": (
-        "Current current_of_all CurrentOf CurrentStore Log LogEntry LogOf"
-    ),
+    "statemigrate.commands.current": ("Current CurrentOf CurrentStore Log LogEntry LogOf"),
     "statemigrate.commands.deployed": "Behind",
     "statemigrate.commands.doctor": "doctor",
     "statemigrate.commands.dry_run": "dry_run_all dry_run_file Trial Trials",
     "statemigrate.commands.examination": "Diagnosis Examined",
     "statemigrate.commands.explain": "explain Explanation",
     "statemigrate.commands.fleet": "Fleet Look status_of_all",
+    "statemigrate.commands.new_checkpoint": "rewrite",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
-    "statemigrate.commands.plan": "ChangePlan lock Locked plan",
-    "statemigrate.commands.quarantine": "quarantine Quarantined",
-    "statemigrate.commands.rebase": "Rebase rebase",
-    "statemigrate.commands.repair": "Repair repair RepairFinding",
-    "statemigrate.commands.retire": "retire Retirement",
-    "statemigrate.commands.rewrite": "Fork fork rewrite rewrite_checkpoint Rewriting verify",
+    "statemigrate.commands.plan": "ChangePlan Locked plan",
+    "statemigrate.commands.quarantine": "Quarantined",
+    "statemigrate.commands.rebase": "Rebase",
+    "statemigrate.commands.repair": "Repair RepairFinding",
+    "statemigrate.commands.retire": "Retirement",
+    "statemigrate.commands.rewrite": "Fork fork rewrite_checkpoint Rewriting",
     "statemigrate.commands.rollback": "Rollback rollback RollbackStore",
-    "statemigrate.commands.scripts": "edit heads history init show",
-    "statemigrate.commands.seed": "seed Seeding",
+    "statemigrate.commands.script_verbs": "check history new",
+    "statemigrate.commands.scripts": "init",
+    "statemigrate.commands.seed": "Seeding",
     "statemigrate.commands.status": "FamilyStatus Status StoreStatus",
     "statemigrate.commands.status_page": "status_page",
-    "statemigrate.commands.verbs": "backfill current dry_run log new status",
+    "statemigrate.commands.verbs": "backfill dry_run status",
     "statemigrate.commands.view": "export Exported ExportError get",
     "statemigrate.configuration": "NamedCheckpoint",
     "statemigrate.demo.run": "demo",
@@ -179,6 +178,8 @@ _NAMES = {
     "statemigrate.rewrite.verify": "Verified",
     "statemigrate.scripts": "Details Entry",
     "statemigrate.state.reader": "StateReader",
+    "statemigrate.state.sql": "SqlError",
+    "statemigrate.state.tables": "open_state StateTable StateTables",
     "statemigrate.stateful": "stateful",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
@@ -255,8 +256,11 @@ __all__ = [
     "ScriptError",
     "Seeding",
     "SourceMetrics",
+    "SqlError",
     "StartupError",
     "StateReader",
+    "StateTable",
+    "StateTables",
     "StatemigrateError",
     "Status",
     "StatusMetrics",
@@ -271,54 +275,40 @@ __all__ = [
     "Value",
     "ValueMismatchError",
     "Verified",
-    "adopt",
     "autogenerate",
     "autogenerate_like",
     "backfill",
     "backfill_status",
     "baseline",
     "check",
-    "current",
-    "current_of_all",
     "demo",
     "doctor",
     "dry_run",
     "dry_run_all",
     "dry_run_file",
-    "edit",
     "explain",
     "export",
     "fenced",
     "fork",
     "get",
     "guarded",
-    "heads",
     "history",
     "init",
-    "lock",
-    "log",
     "migrated",
     "migration_counts",
     "new",
+    "open_state",
     "paged",
     "pause_backfill",
     "plan",
-    "quarantine",
-    "rebase",
     "record_applied",
-    "repair",
-    "retire",
     "rewrite",
     "rewrite_checkpoint",
     "rollback",
-    "seed",
-    "show",
     "stateful",
     "status",
     "status_of_all",
     "status_page",
-    "undo_adoption",
-    "verify",
     "with_backfill",
 ]
 

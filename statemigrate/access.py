@@ -187,7 +187,7 @@ class DualAccess(Generic[V]):
     def _backfilled_at_once(self, source: Source[V], keys: list[Key], values: list[V]) -> bool:
         """Migrate a block of entries if nothing is special about any of them."""
         old, new = source.family, self.target
-        if len(keys) < 2 or not (isinstance(old, BlockFamily) and isinstance(new, BlockFamily)):
+        if not keys or not (isinstance(old, BlockFamily) and isinstance(new, BlockFamily)):
             return False
         others = [each.family for each in self.sources if each is not source]
         if any(

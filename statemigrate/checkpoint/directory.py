@@ -150,9 +150,9 @@ class CheckpointDirectory:
             raise CheckpointError(
                 "SM-CHECKPOINT-004",
                 f"{self.checkpoint} is not finished",
-                expected="a checkpoint that `statemigrate rewrite`, `seed` or `fork` has made",
+                expected="a checkpoint that `statemigrate rewrite` or `fork` has made",
                 found="a command that is not done yet, or was ended before",
-                next_action="let it finish; where it was ended, run the same `rewrite` or `seed` "
+                next_action="let it finish; where it was ended, run the same `rewrite` "
                 "again, which goes on there, or remove the directory and `fork` again",
                 path=self.checkpoint,
             )

@@ -8,6 +8,7 @@ version of a format that is not known. Nothing that was not seen counts as empty
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.entries import (
@@ -28,18 +29,27 @@ from statemigrate.files import Files
 
 
 def describe(
-    files: Files, batch: int | None = None, operators: Mapping[int, str] | None = None
+    files: Files,
+    batch: int | None = None,
+    operators: Mapping[int, str] | None = None,
+    *,
+    restarts: bool = True,
 ) -> CheckpointShape:
     """What the checkpoint is as of its last batch, or as of a committed ``batch`` before.
 
     ``operators`` has Spark's names of operators by number, for checkpoints of Spark before 4.0,
-    which do not have them. Raises `CheckpointError` where something is missing, damaged or not
-    committed, and `UnsupportedError` for what is not known.
+    which do not have them. Where nobody ``restarts`` the query from there, no log of the batch
+    before is needed, and the query may have begun another batch. Raises `CheckpointError` where
+    something is missing, damaged or not committed, and `UnsupportedError` for what is not known.
     """
     query_id = CheckpointDirectory(files).require_query()
-    at = _last_batch(files) if batch is None else _committed(files, batch)
-    offsets = {each: read_entry(files, each) for each in _last_two(files, "offsets", at)}
-    commits = {each: read_commit(files, each) for each in _last_two(files, "commits", at)}
+    if batch is not None:
+        at = _committed(files, batch)
+    else:
+        at = _last_batch(files) if restarts else CheckpointDirectory(files).require_commit()
+    needed = partial(_last_two, files) if restarts else partial(_only, files)
+    offsets = {each: read_entry(files, each) for each in needed("offsets", at)}
+    commits = {each: read_commit(files, each) for each in needed("commits", at)}
     conf = offsets[at].conf
     is_rocksdb(conf), is_avro(conf), codec_of(conf)
     found = tuple(_operators(files, offsets[at], at, operators or {}))
@@ -98,9 +108,16 @@ def _committed(files: Files, batch: int) -> int:
     return batch
 
 
+def _only(files: Files, log: str, batch: int) -> list[int]:
+    return _present(files, log, [batch])
+
+
 def _last_two(files: Files, log: str, batch: int) -> list[int]:
+    return _present(files, log, [batch] if batch == 0 else [batch - 1, batch])
+
+
+def _present(files: Files, log: str, needed: list[int]) -> list[int]:
     kept = set(batches_in(names_in(files, log)))
-    needed = [batch] if batch == 0 else [batch - 1, batch]
     missing = [each for each in needed if each not in kept]
     if missing:
         raise CorruptFileError(

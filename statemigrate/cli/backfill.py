@@ -1,4 +1,4 @@
-"""`backfill`: on Spark's own state plans, pauses, follows; on a stopped embedded query does it."""
+"""`backfill`: prepares, plans and pauses; on a stopped query of the embedded engine does it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ import click
 from statemigrate.cli.options import (
     Settings,
     accept_edited_option,
+    apply_option,
     checkpoint_named,
+    chosen_mode,
     operator_option,
     shared_options,
+    stopped_option,
     target_option,
+    wait_option,
 )
 from statemigrate.cli.output import (
     console,
@@ -23,13 +27,13 @@ from statemigrate.cli.output import (
     print_line,
     print_rows,
 )
-from statemigrate.quoting import argument
+from statemigrate.quoting import argument, visible
 
 if TYPE_CHECKING:
     from statemigrate.commands.fleet import Progress
+    from statemigrate.commands.retire import Retirement
     from statemigrate.embedded.offline import StoppedBackfill
     from statemigrate.native.backfill import BackfillPlan
-    from statemigrate.native.backfill_progress import BackfillStatus
 
 
 @click.command(epilog="Example: statemigrate backfill /data/checkpoint --share 0.25")
@@ -53,7 +57,6 @@ if TYPE_CHECKING:
 @target_option
 @accept_edited_option
 @click.option("--pause", is_flag=True, help="Withdraw the chunks that have not migrated yet.")
-@click.option("--status", is_flag=True, help="Only show the progress of the backfill.")
 @click.option(
     "--on-error",
     type=click.Choice(["raise", "quarantine"]),
@@ -61,17 +64,40 @@ if TYPE_CHECKING:
     show_default=True,
     help="What happens if a value does not migrate (embedded engine).",
 )
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="Make room in the checkpoint of an existing query for the backfill's source.",
+)
+@click.option("--undo", is_flag=True, help="With --prepare: remove that source again.")
+@click.option(
+    "--declared",
+    multiple=True,
+    metavar="FAMILY",
+    help="With --undo: a newer family that the next code declares; may be repeated.",
+)
+@apply_option
+@stopped_option
+@wait_option("With --apply: ")
+@click.option("--retire", is_flag=True, help="Drop the empty older families of a stopped query.")
 @operator_option
 @shared_options()
 @click.pass_obj
-def backfill(
+def backfill(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     /,
     *,
     checkpoint: str,
     targets: Mapping[str, str],
+    accept_edited: tuple[str, ...],
     pause: bool,
-    status: bool,
+    prepare: bool,
+    undo: bool,
+    declared: tuple[str, ...],
+    apply: bool,
+    stopped: bool,
+    wait: float,
+    retire: bool,
     **options: Any,
 ) -> None:
     """Migrate the values that no live row touches.
@@ -79,31 +105,64 @@ def backfill(
     On Spark's own state, the command plans the backfill of the query of CHECKPOINT. It writes every
     key that has values in an older family to files. The query, running or started later, migrates
     them, one chunk in each batch. With --share or --keys-per-second, the size of a chunk follows
-    from earlier batches. The query's stream needs the control source (with_backfill). You may plan
-    again at any time; this resumes a paused backfill.
+    from earlier batches. The query needs an operator that `stateful` declares, or `with_backfill`
+    around its stream. You may plan again at any time; this resumes a paused backfill.
 
     On the embedded engine, a running query backfills by itself. There, the command migrates
     everything while the query is stopped. If it is interrupted, run it again to continue.
+
+    --prepare is for a query on Spark's own state that has run without the backfill's source. Such a
+    source is the last one of the query. The command adds it to the checkpoint's offset log, and
+    keeps a copy of what it changes. The next start must have the source. A query that has had it
+    from the first start does not need this, nor does one with named sources. If the checkpoint was
+    moved or copied, the command also changes the absolute paths that Spark has written into it.
+    Stop the query first: Spark keeps no lock, and a query that waits for input looks like a stopped
+    one. Without --apply the command changes nothing. --undo removes the source again. It fails
+    while a family other than its store's oldest has values, because Spark would forget them;
+    migrate them back with `statemigrate rollback` first.
+
+    --retire reads the committed state again and drops the families that are empty, as a query does
+    at its next start. On Spark's own state only the query can drop families, and the command shows
+    those that it will drop. Exit code 1 if a family still has values.
     """
-    if pause and status:
-        raise click.UsageError("--pause and --status exclude each other.")
+    chosen_mode(
+        {
+            "prepare": ("checkpoint", "place", "undo", "declared", "apply", "stopped", "wait"),
+            "retire": ("checkpoint", "place", "targets", "accept_edited", "operator"),
+            "pause": ("checkpoint", "place", "operator"),
+        },
+        ("checkpoint", "place", "operator", "targets", "accept_edited", *options),
+    )
+    if prepare:
+        from statemigrate.cli.prepare import prepare as make_room
+
+        make_room(
+            settings,
+            checkpoint,
+            apply=apply,
+            undo=undo,
+            declared=declared,
+            stopped=stopped,
+            wait=wait,
+        )
+        return
+    if retire:
+        _retire(settings, checkpoint, targets=targets, accept_edited=accept_edited)
+        return
     paced = options["share"] is not None or options["keys_per_second"] is not None
     if paced and options["keys_per_chunk"] is not None:
         raise click.UsageError("--keys-per-chunk excludes --share and --keys-per-second.")
     from statemigrate.state.open import is_embedded
 
-    if (pause or status) and is_embedded(checkpoint):
+    if pause and is_embedded(checkpoint):
         raise click.UsageError(
             f"See `statemigrate status --checkpoint {argument(checkpoint)}`: on the embedded "
-            "engine there is "
-            "no plan to pause or to follow."
+            "engine there is no plan to pause."
         )
     if pause:
         _pause(settings, checkpoint)
-    elif status:
-        _status(settings, checkpoint, targets)
     else:
-        _run(settings, checkpoint, targets=targets, **options)
+        _run(settings, checkpoint, targets=targets, accept_edited=accept_edited, **options)
 
 
 def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
@@ -122,7 +181,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     elif isinstance(done, StoppedBackfill):
         _print_done(done, checkpoint)
     else:
-        _print_plan(done, settings.words(checkpoint))
+        _print_plan(done, checkpoint, settings.words(checkpoint))
 
 
 class _Far:
@@ -155,12 +214,12 @@ def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
     print_line(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
     if done.quarantined:
         print_line(f"{done.quarantined:,} are quarantined: their transforms failed.")
-        print_line(f"Next: statemigrate quarantine STORE --checkpoint {argument(checkpoint)}")
+        print_line(f"Next: statemigrate status {argument(checkpoint)} --failed STORE")
     else:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")
 
 
-def _print_plan(plan: BackfillPlan, words: str) -> None:
+def _print_plan(plan: BackfillPlan, checkpoint: str, words: str) -> None:
     from statemigrate.commands.status import running
 
     screen = console()
@@ -172,7 +231,8 @@ def _print_plan(plan: BackfillPlan, words: str) -> None:
     _print_families(plan.families, plan.pages)
     chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
     screen.print(f"Planned {_counted(plan.keys, plan.pages)} {chunks}, one a batch.")
-    screen.print(f"Next: {running(plan.pages)}; statemigrate backfill {words} --status follows")
+    run = running(checkpoint, pages=plan.pages is not None)
+    screen.print(f"Next: {run}; statemigrate status {words} --watch follows")
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:
@@ -186,50 +246,33 @@ def _pause(settings: Settings, checkpoint: str) -> None:
     console().print(f"Next: statemigrate backfill {settings.words(checkpoint)} resumes.")
 
 
-def _status(settings: Settings, checkpoint: str, targets: Mapping[str, str]) -> None:
+def _retire(settings: Settings, checkpoint: str, **options: Any) -> None:
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.backfill import backfill_status
+    from statemigrate.commands.retire import retire as drop
 
     with spark_when_needed() as spark:
-        status = backfill_status(checkpoint, **settings.of_one(spark, targets=targets))
+        found = drop(checkpoint, **settings.of_one(spark, **options))
     if settings.json:
-        counted = {"is_finished": status.is_finished, "quarantined": status.quarantined}
-        print_json({**asdict(status), **counted})
+        print_json(asdict(found))
     else:
-        _print_status(status, settings.words(checkpoint))
+        _print_retirement(found, settings.words(checkpoint))
+    if found.kept:
+        click.get_current_context().exit(1)
 
 
-def _print_status(status: BackfillStatus, words: str) -> None:
-    from statemigrate.commands.status import running
-
-    screen = console()
-    _print_families(status.families, status.pages_left)
-    name = _name(status.pages_left)
-    left = _counted(status.keys_left, status.pages_left)
-    screen.print(f"{left} are left in older families.")
-    if status.chunks:
-        screen.print(
-            f"{status.consumed:,} of {_chunks(status.chunks)} processed, planned for "
-            f"{status.keys_planned:,} {name}."
+def _print_retirement(found: Retirement, words: str) -> None:
+    for name in found.dropped:
+        print_line(f"Dropped {visible(name)}: it was empty")
+    for name in found.later:
+        print_line(
+            f"{visible(name)} is empty: the first batch after the query's next start drops it"
         )
-    if status.keys_uncut:
-        screen.print(
-            f"{status.keys_uncut:,} {name} are in no chunk yet; the running query cuts them."
-        )
-    if status.quarantined:
-        screen.print(f"{status.quarantined:,} {name} are quarantined: their transforms failed.")
-        screen.print(
-            f"Next: statemigrate quarantine STORE --checkpoint {words} shows why; correct the "
-            "scripts, deploy with accept_edited, and plan again."
-        )
-    elif status.keys_left and not status.is_under_way:
-        if status.chunks:
-            screen.print(f"{', '.join(status.unplanned)}: not in that plan.")
-        screen.print(f"Next: statemigrate backfill {words}")
-    elif status.keys_left:
-        screen.print(f"Next: {running(status.pages_left)}.")
-    elif status.families:
-        screen.print("Next: restart the query: what is empty leaves the read path and is dropped.")
+    for name, values in found.kept.items():
+        print_line(f"Kept {visible(name)}: it holds {values:,} values")
+    if found.kept:
+        print_line(f"Next: statemigrate status --checkpoint {words}")
+    elif not (found.dropped or found.later):
+        print_line("Nothing to drop: every store has one family")
 
 
 def _chunks(number: int) -> str:

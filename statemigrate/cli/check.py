@@ -9,12 +9,14 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
+    chosen_mode,
     configuration,
     optional_checkpoint,
     shared_options,
     target_option,
 )
 from statemigrate.cli.output import console, print_json
+from statemigrate.cli.rewrite import input_options
 
 if TYPE_CHECKING:
     from statemigrate.inspect.check_report import CheckReport
@@ -42,9 +44,27 @@ if TYPE_CHECKING:
     show_default=True,
     help="Try each script on values made up from its formats.",
 )
+@click.option(
+    "--lock",
+    metavar="FILE",
+    type=click.Path(),
+    help="Compare the meaning of the state of --code, a query's function, with this lock file.",
+)
+@click.option(
+    "--write-lock",
+    metavar="FILE",
+    type=click.Path(),
+    help="Record that meaning in a file to review and commit, as in state.lock.",
+)
+@click.option(
+    "--record-meaning",
+    is_flag=True,
+    help="Record that meaning in CHECKPOINT, whose state the code wrote.",
+)
+@input_options
 @shared_options()
 @click.pass_obj
-def check(
+def check(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     code: tuple[str, ...],
     targets: Mapping[str, str],
@@ -52,6 +72,11 @@ def check(
     *,
     record: bool,
     made_up: bool,
+    lock: str | None,
+    write_lock: str | None,
+    record_meaning: bool,
+    inputs: tuple[str, ...],
+    mode: str | None,
 ) -> None:
     """Check all scripts, and the code that needs them.
 
@@ -60,7 +85,40 @@ def check(
     migrate, `upgrade` must not fail on every value made up from `old`, and no question may be open.
     The command prints each finding on one line. If there is any, the exit code is 1; notes do not
     count.
+
+    With --lock, --write-lock or --record-meaning, the command checks no scripts. It runs the
+    function of --code once, on empty streams, and lists what keys, windows, aggregate functions,
+    filters and joins are computed from, one fact on each line. Equal code gives an equal file.
+    --lock compares the code with the file, without any checkpoint, as in CI, and exits with 1 if
+    the code has changed. --record-meaning is for a query whose starts were not guarded until now:
+    name the code that is deployed. The query may be running.
     """
+    of_lock = ("code", "inputs", "mode")
+    chosen = chosen_mode(
+        {
+            "lock": of_lock,
+            "write_lock": of_lock,
+            "record_meaning": (*of_lock, "checkpoint", "place"),
+        },
+        ("code", "targets", "checkpoint", "place", "record", "made_up"),
+    )
+    if chosen is not None:
+        from statemigrate.cli.lock import compare_or_write
+
+        if len(code) != 1:
+            raise click.UsageError("Name one function of a query: --code MODULE:FUNCTION.")
+        if record_meaning and checkpoint is None:
+            raise click.UsageError("--record-meaning needs CHECKPOINT.")
+        compare_or_write(
+            settings,
+            code[0],
+            lock or write_lock,
+            inputs,
+            mode,
+            check=lock is not None,
+            checkpoint=checkpoint if record_meaning else None,
+        )
+        return
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.check import check as check_scripts
 

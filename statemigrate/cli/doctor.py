@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from statemigrate.cli.options import Settings, operator_option, optional_checkpoint, shared_options
+from statemigrate.cli.options import (
+    Settings,
+    accept_edited_option,
+    apply_option,
+    checkpoint_if,
+    chosen_mode,
+    named_paths,
+    operator_option,
+    shared_options,
+    wait_option,
+)
 from statemigrate.cli.output import print_found, print_rows, print_sentence
 from statemigrate.commands.examination import Diagnosis
 
@@ -12,7 +24,7 @@ _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
 
 
 @click.command(epilog="Example: statemigrate doctor s3a://bucket/checkpoints/auctions")
-@optional_checkpoint("Checkpoint directory to check, or its name in pyproject.toml.")
+@checkpoint_if("repair")
 @click.option(
     "--write/--no-write",
     default=True,
@@ -25,10 +37,53 @@ _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
     help="The cluster whose workers to check, as for Spark: spark://..., yarn, k8s://...  "
     "[default: this machine's]",
 )
+@click.option(
+    "--repair",
+    is_flag=True,
+    is_eager=True,
+    help="List the damage of CHECKPOINT, whose query is stopped, and what replaces it.",
+)
+@apply_option
+@click.option(
+    "--back-to",
+    metavar="BATCH",
+    type=click.IntRange(min=0),
+    help="With --repair, on the embedded engine: go back to an older complete version; the batches "
+    "after it run again.",
+)
+@click.option(
+    "--working-directory",
+    metavar="DIR",
+    help="With --repair, on the embedded engine: the working directory in the query's options.",
+)
+@click.option(
+    "--new",
+    metavar="NEW",
+    callback=named_paths,
+    help="With --repair, on Spark's own state: the new checkpoint.  [default: next to the old one]",
+)
+@click.option(
+    "--accept",
+    metavar="NAME:DIGITS",
+    multiple=True,
+    help="With --repair, on Spark's own state: accept the proposal of a question, which shows this "
+    "option.",
+)
+@wait_option("With --repair, on Spark's own state: ")
+@accept_edited_option
 @operator_option
 @shared_options()
 @click.pass_obj
-def doctor(settings: Settings, checkpoint: str | None, master: str | None, *, write: bool) -> None:
+def doctor(
+    settings: Settings,
+    /,
+    checkpoint: str | None,
+    master: str | None,
+    *,
+    write: bool,
+    repair: bool,
+    **options: Any,
+) -> None:
     """Check the requirements of queries and commands, and show how to fix problems.
 
     On this machine: PySpark, packages, Java, the temporary directory. On the workers: the same
@@ -36,7 +91,21 @@ def doctor(settings: Settings, checkpoint: str | None, master: str | None, *, wr
     permissions to create, to create only once and to delete a file; whether Spark keeps batches as
     long as a look takes; chunk files; who uses it. The query may be running. Exit code 1 if there
     is a problem.
+
+    --repair repairs the state of a stopped query from its remaining files. It first lists missing
+    and altered files, and their replacements. --apply makes the repair. Checksums and counts prove
+    each step. The command names everything that has no replacement. Exit code 0 if nothing is wrong
+    or everything is repaired, 1 otherwise.
     """
+    chosen_mode(
+        {"repair": ("checkpoint", "place", "operator", *options)},
+        ("checkpoint", "place", "operator", "write", "master"),
+    )
+    if repair and checkpoint is not None:
+        from statemigrate.cli.repair import repair as make_whole
+
+        make_whole(settings, checkpoint, **options)
+        return
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.doctor import doctor as examine
 

@@ -23,38 +23,56 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-VERBS = {
-    "plan": ("plan", "Report what happens to a query's state when its code changes."),
-    "lock": ("plan", "Record the meaning of a query's state, in a file to commit."),
-    "init": ("scripts", "Make a folder for migration scripts."),
-    "new": ("new", "Write a new migration script for a store."),
-    "history": ("scripts", "List the scripts, newest first."),
-    "heads": ("scripts", "List the newest script of every store."),
-    "show": ("scripts", "Show one script and how it changes the format."),
-    "edit": ("scripts", "Open one script in your editor, and then check it."),
-    "rebase": ("rebase", "Make one chain of a store's two heads, after a merge."),
-    "check": ("check", "Check all scripts, and the code that needs them."),
-    "dry-run": ("dry_run", "Try a migration on a query's state, and write nothing."),
-    "status": ("status", "Show how much is left to migrate, and the next step."),
-    "current": ("log", "Show the revision of each store, since when, by which code."),
-    "log": ("log", "List deployments and commands on a checkpoint."),
-    "get": ("view", "Print the value of a key in a store."),
-    "export": ("view", "Write a store's keys and values to one file."),
-    "adopt": ("adopt", "Add the control source to an existing query."),
-    "backfill": ("backfill", "Migrate the values that no live row touches, in chunks."),
-    "retire": ("stopped", "Drop the empty older families of a stopped query."),
-    "rollback": ("rollback", "Migrate values back to an older revision, step by step."),
-    "quarantine": ("stopped", "List the values that a backfill could not migrate, and why."),
-    "repair": ("repair", "Repair a damaged checkpoint from its remaining files."),
-    "rewrite": ("rewrite", "Make a new checkpoint from an old one, for other state."),
-    "seed": ("seed", "Make a new checkpoint with state from tables."),
-    "verify": ("rewrite", "Compare a rewritten checkpoint with the old one."),
-    "fork": ("seed", "Copy a query's state, as it was after a batch, to a new place."),
-    "doctor": ("doctor", "Check the requirements of queries and commands."),
-    "explain": ("explain", "Explain an error code, an error of Spark, or a log."),
-    "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
+GROUPS = {
+    "Look": {
+        "plan": ("plan", "Report what happens to a query's state when its code changes."),
+        "status": ("status", "Show how much is left to migrate, and the next step."),
+        "history": ("scripts", "List the scripts, or what was done to a checkpoint."),
+        "get": ("view", "Print the value of a key in a store."),
+        "export": ("view", "Write a store's keys and values to one file."),
+    },
+    "Write": {
+        "init": ("scripts", "Make a folder for migration scripts."),
+        "new": ("new", "Write a new migration script for a store."),
+        "check": ("check", "Check all scripts, and the code that needs them."),
+    },
+    "Try": {
+        "dry-run": ("dry_run", "Try a migration on a query's state, and write nothing."),
+        "doctor": ("doctor", "Check the requirements of queries, and repair a checkpoint."),
+        "explain": ("explain", "Explain an error code, an error of Spark, or a log."),
+        "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
+    },
+    "Migrate": {
+        "backfill": ("backfill", "Migrate the values that no live row touches, in chunks."),
+        "rollback": ("rollback", "Migrate values back to an older revision, step by step."),
+    },
+    "Rewrite": {
+        "rewrite": ("new_checkpoint", "Make a new checkpoint from an old one, or from tables."),
+        "fork": ("fork", "Copy a query's state, as it was after a batch, to a new place."),
+    },
 }
+"""The verbs as `--help` groups them; of each its module in `statemigrate.cli`, and a line."""
+
+VERBS = {verb: each for verbs in GROUPS.values() for verb, each in verbs.items()}
 """Verb: the module in `statemigrate.cli` that has its command, and the one-line help."""
+
+MOVED = {
+    "adopt": "backfill --prepare",
+    "current": "status --revisions",
+    "edit": "new --edit REVISION",
+    "heads": "history --heads",
+    "lock": "check --write-lock FILE --code MODULE:FUNCTION",
+    "log": "history --checkpoint CHECKPOINT",
+    "quarantine": "status --failed STORE",
+    "rebase": "new STORE --rebase",
+    "repair": "doctor --repair",
+    "retire": "backfill --retire",
+    "seed": "rewrite --from-tables TABLE",
+    "show": "history --show REVISION",
+    "verify": "rewrite --verify",
+}
+"""Commands of earlier versions, and the one that took the place of each."""
+_MOVED_CODE = "SM-CLI-006"
 
 OF_ALEMBIC = {
     "upgrade": "Values migrate while the query runs: start the code for the new revision, then "
@@ -64,15 +82,18 @@ OF_ALEMBIC = {
     "`statemigrate rollback CHECKPOINT --to REVISION` shows each step",
     "revision": "`statemigrate new STORE -m MESSAGE` writes a script; with "
     "`--autogenerate MODULE:OBJECT` from the code's declarations",
-    "stamp": "A checkpoint's own files have its revision; `statemigrate current CHECKPOINT` "
-    "shows it. `statemigrate new --from-checkpoint CHECKPOINT` records the state's current format. "
+    "stamp": "A checkpoint's own files have its revision; "
+    "`statemigrate status CHECKPOINT --revisions` shows it. "
+    "`statemigrate new --from-checkpoint CHECKPOINT` records the state's current format. "
     "Name a script that you edited after it was applied with --accept-edited",
     "merge": "The scripts of a store must form one chain. If it has two heads, "
-    "`statemigrate rebase STORE` puts one branch on top of the other, with the fields of both",
-    "branches": "Each store has its own branch, and in it one chain. `statemigrate heads` lists "
-    "the heads. If a store has two, `statemigrate rebase STORE` makes one chain of them",
+    "`statemigrate new STORE --rebase` puts one branch on top of the other, with the fields of "
+    "both",
+    "branches": "Each store has its own branch, and in it one chain. "
+    "`statemigrate history --heads` lists the heads. If a store has two, "
+    "`statemigrate new STORE --rebase` makes one chain of them",
     "ensure_version": "There is no version table: a checkpoint's own files have its revision, and "
-    "`statemigrate current CHECKPOINT` shows it",
+    "`statemigrate status CHECKPOINT --revisions` shows it",
     "list_templates": "There is one template: `statemigrate init` puts it into the folder of "
     "scripts, and you may edit it",
 }
@@ -99,6 +120,9 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; of one that is not there, say which it may have been."""
         if self.get_command(ctx, args[0]) is None:
+            if args[0] in MOVED:
+                now = MOVED[args[0]]
+                ctx.fail(f"{_MOVED_CODE}: `statemigrate {args[0]}` is now `statemigrate {now}`.")
             if args[0] in OF_ALEMBIC:
                 ctx.fail(f"No such command {args[0]!r}, which alembic has. {OF_ALEMBIC[args[0]]}.")
             from difflib import get_close_matches
@@ -113,8 +137,11 @@ class Verbs(click.Group):
         formatter: click.HelpFormatter,
     ) -> None:
         """Write the list of verbs without loading any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
+        wide = max(map(len, VERBS))
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                rows = [(verb.ljust(wide), text) for verb, (_, text) in verbs.items()]
+                formatter.write_dl(rows)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run as a program."""

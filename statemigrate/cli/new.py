@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, configuration, operator_option, shared_options
+from statemigrate.cli.options import (
+    Settings,
+    chosen_mode,
+    configuration,
+    operator_option,
+    shared_options,
+)
 from statemigrate.cli.output import console, print_json
 from statemigrate.quoting import argument
 
@@ -44,13 +50,29 @@ if TYPE_CHECKING:
     "checkpoint",
     metavar="PATH",
     help="Record the format of the state in this checkpoint; without STORE, of each store "
-    "without a script.",
+    "without a script. With --rebase: the branch that was applied to this checkpoint stays.",
 )
 @click.option(
     "--like",
     metavar="PROBE",
     help="With --from-checkpoint: write the migration from its operators' state to that in PROBE, "
     "a checkpoint that the new code made on any input.",
+)
+@click.option(
+    "--rebase",
+    is_flag=True,
+    help="Make one chain of STORE's two heads, after a merge, in place of a new script.",
+)
+@click.option(
+    "--onto", metavar="REVISION", help="With --rebase: the head of the branch that stays."
+)
+@click.option(
+    "--apply", is_flag=True, help="With --rebase: write the scripts.  [default: only show them]"
+)
+@click.option(
+    "--edit",
+    metavar="REVISION",
+    help="Open this script in your editor, and then show it, in place of writing a new one.",
 )
 @operator_option
 @shared_options()
@@ -66,13 +88,53 @@ def new(  # noqa: PLR0913 - an option each
     reference: str | None,
     checkpoint: str | None,
     like: str | None,
+    rebase: bool,
+    onto: str | None,
+    apply: bool,
+    edit: str | None,
 ) -> None:
     """Write a new migration script for STORE.
 
     It follows the store's newest script and has that script's format as `old`. You fill in the
     missing formats and `upgrade`. For a store's first script, --to alone makes a baseline, which
     records the current format of the state.
+
+    A store has two heads if two people each wrote a script on the same one. With --rebase, the
+    branch that was applied stays, or else the older one. The scripts of the other branch follow it,
+    and their formats get the fields of both branches. Their functions pass on fields that they do
+    not know. If only one branch has a field, or if both have changed it, the script gets a
+    QUESTION, and `statemigrate check` refuses it until you have answered.
+
+    --edit uses the editor in VISUAL, or in EDITOR, or else the first common editor that it finds.
+    REVISION is as in `history --show`. The exit code is 1 if the script has a problem.
     """
+    chosen_mode(
+        {"rebase": ("store", "onto", "apply", "checkpoint"), "edit": ()},
+        (
+            "store",
+            "message",
+            "old",
+            "new",
+            "baseline",
+            "reference",
+            "checkpoint",
+            "like",
+            "operator",
+        ),
+    )
+    if edit is not None:
+        from statemigrate.cli.scripts import print_details
+        from statemigrate.commands.scripts import edit as edited
+
+        print_details(settings, edited(edit, migrations=settings.migrations))
+        return
+    if rebase:
+        from statemigrate.cli.rebase import rebase as put_on_top
+
+        if store is None:
+            raise click.UsageError("Missing argument 'STORE'.")
+        put_on_top(settings, store, checkpoint, onto, apply=apply)
+        return
     _check_usage(reference, checkpoint, formats=bool(old or new or baseline))
     if like is not None and checkpoint is None:
         raise click.UsageError("--like needs --from-checkpoint, the state that there is.")
@@ -120,7 +182,7 @@ def _from_checkpoint(
         screen.print("Nothing to record: every store of the checkpoint has scripts")
     for script in written:
         screen.print(f"Wrote {script.path}")
-        screen.print(f"Next: statemigrate show {argument(script.store)}")
+        screen.print(f"Next: statemigrate history --show {argument(script.store)}")
 
 
 def _write(
@@ -210,7 +272,10 @@ def _remarks(script: NewScript) -> list[str]:
     count = len(script.questions)
     questions = "1 question" if count == 1 else f"{count} questions"
     answer = [f"Next: answer {questions}, each a comment `# QUESTION:` in the script"]
-    return [*(answer if count else []), f"Next: statemigrate show {argument(script.store)}"]
+    return [
+        *(answer if count else []),
+        f"Next: statemigrate history --show {argument(script.store)}",
+    ]
 
 
 def _format(text: str | None) -> Format | None:
@@ -224,4 +289,4 @@ def _format(text: str | None) -> Format | None:
 def _next_steps(store: str, baseline: bool, has_new: bool) -> list[str]:
     formats = [] if has_new else ["write the format in `new`, and check `old`"]
     functions = [] if baseline else ["write `upgrade`, and `downgrade` if there is a way back"]
-    return [*formats, *functions, f"statemigrate show {argument(store)}"]
+    return [*formats, *functions, f"statemigrate history --show {argument(store)}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial, wraps
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from statemigrate.configuration import (
     Configuration,
@@ -77,6 +78,41 @@ def shared_options(envvar: str | None = None) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def chosen_mode(modes: Mapping[str, Collection[str]], usual: Collection[str]) -> str | None:
+    """The one among ``modes``, options, that the command is given; None if it is given none.
+
+    Each has the names of the options and arguments that go with it, ``usual`` those that go without
+    any. Raises `click.UsageError` for one that does not go with what else is given.
+    """
+    ctx = click.get_current_context()
+    named = {each.name: each for each in ctx.command.params if each.name is not None}
+    given = [name for name in named if _is_given(ctx, name)]
+    mode = next((each for each in given if each in modes), None)
+    allowed = {*_ALWAYS, *(usual if mode is None else {mode, *modes[mode]})}
+    for name in given:
+        if name in allowed:
+            continue
+        if mode is not None:
+            raise click.UsageError(f"{_shown(named[mode])} excludes {_shown(named[name])}.")
+        of = " or ".join(_shown(named[each]) for each, own in modes.items() if name in own)
+        raise click.UsageError(f"{_shown(named[name])} needs {of}.")
+    return mode
+
+
+_ALWAYS = ("migrations", "json", "debug", "values", "help")
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    is_typed = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return is_typed and ctx.params.get(name, True) not in ((), False)
+
+
+def _shown(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        return parameter.human_readable_name
+    return next((each for each in parameter.opts if each.startswith("--")), parameter.opts[0])
 
 
 def accept_edited_option(command: Command) -> Command:
@@ -298,6 +334,17 @@ def checkpoint_or(other: str) -> Callable[[Command], Command]:
     def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:  # noqa: ARG001
         found = _chosen_checkpoint(ctx, option)
         return found or (None if ctx.params.get(other) else configured_checkpoint())
+
+    return lambda command: _positional(command, named)
+
+
+def checkpoint_if(mode: str) -> Callable[[Command], Command]:
+    """Give a command the same; one is needed only where the eager option ``mode`` is."""
+
+    def named(ctx: click.Context, parameter: click.Parameter, option: str | None) -> str | None:
+        if ctx.params.get(mode):
+            return _one_checkpoint(ctx, parameter, option)
+        return _chosen_checkpoint(ctx, option)
 
     return lambda command: _positional(command, named)
 

@@ -1,4 +1,4 @@
-"""`plan` and `lock`: what happens to a query's state when its code changes."""
+"""`plan`: what happens to a query's state when its code changes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from statemigrate.cli.options import (
     Settings,
     configuration,
     named_paths,
-    optional_checkpoint,
     shared_options,
 )
 from statemigrate.cli.output import console, print_json, print_line, print_sentence
-from statemigrate.cli.rewrite import lock_option, named_values, new_code_of, new_code_options
-from statemigrate.quoting import argument
+from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from statemigrate.commands.plan import ChangePlan, Locked
+    from statemigrate.commands.plan import ChangePlan
     from statemigrate.meaning import PlanItem
 
 _STYLES = {
@@ -84,90 +82,6 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **
         click.get_current_context().exit(1)
 
 
-@click.command(epilog="Example: statemigrate lock pipeline:orders")
-@click.argument("code", metavar="MODULE:FUNCTION")
-@optional_checkpoint("Write the record into this checkpoint, whose state the code wrote.")
-@click.option(
-    "--file",
-    metavar="FILE",
-    type=click.Path(),
-    help="The file to write.  [default: state.lock]",
-)
-@click.option(
-    "--input",
-    "inputs",
-    metavar="NAME=DDL",
-    multiple=True,
-    help="Schema of an input stream, if the function's annotation does not name it.",
-)
-@click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"]))
-@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if the code has changed.")
-@shared_options()
-@click.pass_obj
-def lock(
-    settings: Settings,
-    /,
-    code: str,
-    file: str | None,
-    inputs: tuple[str, ...],
-    mode: str | None,
-    check: bool,
-    checkpoint: str | None,
-) -> None:
-    """Record the meaning of the code's state in a file to review and commit.
-
-    The command runs the function once, on empty streams. The file lists what keys, windows,
-    aggregate functions, filters and joins are computed from, one fact on each line. Equal code
-    gives an equal file. --check compares the code with the file, without any checkpoint, as in CI.
-
-    With CHECKPOINT the command writes the record there instead: for a query whose starts were not
-    guarded until now. Name the code that is deployed. The query may be running.
-    """
-    from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.plan import LOCK
-    from statemigrate.commands.plan import lock as lock_meaning
-
-    path, schemas = file or LOCK, named_values("--input", inputs)
-    with spark_when_needed() as spark:
-        found = lock_meaning(
-            code,
-            file=path,
-            inputs=schemas,
-            mode=mode,
-            check=check,
-            checkpoint=checkpoint,
-            rules=configuration().rules,
-            spark=spark,
-        )
-    written = checkpoint or path
-    if settings.json:
-        print_json({"file": written, **found.to_json()})
-    elif not check:
-        names = [each.name for each in found.meaning.operators]
-        print_sentence(f"{written}: {', '.join(names) or 'no stateful operator'}")
-        print_sentence(
-            "Next: deploy the query with `guarded`, which compares each start with the record"
-            if checkpoint
-            else "Next: review and commit it"
-        )
-    else:
-        _print_checked(code, path, found)
-    if found.asks:
-        click.get_current_context().exit(1)
-
-
-def _print_checked(code: str, path: str, found: Locked) -> None:
-    if not found.changes:
-        print_sentence(f"{code} means what {path} says.")
-        return
-    _print_items(found.changes)
-    print_sentence(
-        f"Next: `statemigrate plan CHECKPOINT --code {argument(code)} --lock {argument(path)}` "
-        f"says what to do; if the change is meant, `statemigrate lock {argument(code)}` writes the "
-        "file again"
-    )
-
-
 def print_plan(found: ChangePlan) -> None:
     """Print the verdicts, the steps, and the way back."""
     from statemigrate.rewrite.run import time_since
@@ -179,7 +93,7 @@ def print_plan(found: ChangePlan) -> None:
         f"{size_text(found.size)} of state"
     )
     screen.print()
-    _print_items(found.items)
+    print_items(found.items)
     screen.print()
     for number, step in enumerate(found.steps, 1):
         print_sentence(f"{number}. {step.text}")
@@ -191,7 +105,8 @@ def print_plan(found: ChangePlan) -> None:
         print_sentence(f"Back: {found.undo}")
 
 
-def _print_items(items: Sequence[PlanItem]) -> None:
+def print_items(items: Sequence[PlanItem]) -> None:
+    """Print a verdict on each line."""
     from statemigrate.meaning import VERDICTS
 
     wide = max((len(each.name) for each in items), default=0)

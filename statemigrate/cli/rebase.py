@@ -1,13 +1,11 @@
-"""`rebase`: one chain again, after two branches of a team were merged."""
+"""`new --rebase`: one chain again, after two branches of a team were merged."""
 
 from __future__ import annotations
 
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-import click
-
-from statemigrate.cli.options import Settings, optional_checkpoint, shared_options
+from statemigrate.cli.options import Settings
 from statemigrate.cli.output import console, print_found
 from statemigrate.quoting import visible
 
@@ -16,24 +14,10 @@ if TYPE_CHECKING:
     from statemigrate.scripts.rebase import RebasedScript
 
 
-@click.command(epilog="Example: statemigrate rebase auctions --apply")
-@click.argument("store")
-@optional_checkpoint("The branch that was applied to this checkpoint stays.")
-@click.option("--onto", metavar="REVISION", help="The head of the branch that stays.")
-@click.option("--apply", is_flag=True, help="Write the scripts.  [default: only show the changes]")
-@shared_options()
-@click.pass_obj
 def rebase(
-    settings: Settings, store: str, checkpoint: str | None, onto: str | None, apply: bool
+    settings: Settings, store: str, checkpoint: str | None, onto: str | None, *, apply: bool
 ) -> None:
-    """Put one of STORE's two branches of scripts on top of the other.
-
-    A store has two heads if two people each wrote a script on the same one. The branch that was
-    applied stays, or else the older one. The scripts of the other branch follow it, and their
-    formats get the fields of both branches. Their functions pass on fields that they do not know.
-    If only one branch has a field, or if both have changed it, the script gets a QUESTION, and
-    `statemigrate check` refuses it until you have answered.
-    """
+    """Put one of the store's two branches of scripts on top of the other, and print the changes."""
     from statemigrate.commands.rebase import rebase as put_on_top
 
     found = put_on_top(

@@ -1,10 +1,9 @@
-"""`rewrite` and `verify`: a new checkpoint from an old one, and whether everything is in it."""
+"""What `rewrite` and `plan` are asked for, and how a rewrite looks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,16 +18,12 @@ from statemigrate.checkpoint.logs.entries import (
 from statemigrate.cli.options import (
     Settings,
     apply_option,
-    named_paths,
     parsed_operator,
-    shared_options,
-    target_option,
 )
 from statemigrate.cli.output import (
     console,
     partition_counts,
     print_found,
-    print_json,
     print_parts,
     print_rows,
     print_sentence,
@@ -48,14 +43,26 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.verify import Verified
 
 
-_EPILOG = "Example: statemigrate rewrite checkpoints/orders checkpoints/orders-2 --code jobs:orders"
-
-
 def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
     """The command with these options, shown in their order."""
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Say what code runs on that is run on empty streams."""
+    return _with(
+        command,
+        click.option(
+            "--input",
+            "inputs",
+            metavar="NAME=DDL",
+            multiple=True,
+            help="Schema of an input stream, if the function's annotation does not name it.",
+        ),
+        click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"])),
+    )
 
 
 def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,14 +72,7 @@ def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--code", metavar="MODULE:FUNCTION", help="The new code, from streams to the result."
         ),
-        click.option(
-            "--input",
-            "inputs",
-            metavar="NAME=DDL",
-            multiple=True,
-            help="Schema of an input stream, if the function's annotation does not name it.",
-        ),
-        click.option("--output-mode", "mode", type=click.Choice(["append", "update", "complete"])),
+        input_options,
         click.option(
             "--like", metavar="PROBE", help="A checkpoint that the new code made on some input."
         ),
@@ -148,72 +148,6 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-@click.command(epilog=_EPILOG)
-@click.argument("old", callback=named_paths)
-@click.argument("new", callback=named_paths)
-@new_code_options
-@click.option(
-    "--old-code",
-    metavar="MODULE:FUNCTION",
-    help="The code of OLD, to pair its aggregate functions with the new ones.",
-)
-@lock_option
-@click.option(
-    "--accept-new",
-    is_flag=True,
-    help="Let every new aggregate function begin as in an empty group.",
-)
-@click.option(
-    "--source",
-    "sources",
-    metavar="OLD=NEW",
-    multiple=True,
-    help="The new source for an old one, by name or number; OLD=gone for none.",
-)
-@click.option(
-    "--operator",
-    "operators",
-    metavar="OLD=NEW",
-    multiple=True,
-    help="The new operator for an old one, by Spark's numbers; OLD=gone for none.",
-)
-@click.option(
-    "--pages",
-    metavar="N",
-    type=click.IntRange(min=1, max=1_000_000),
-    help="Keep the variables of transformWithState in N pages, as `paged` does.",
-)
-@click.option("--no-pages", is_flag=True, help="Move the state in pages to Spark's own variables.")
-@click.option(
-    "--paged-operator",
-    metavar="WHICH[=NAME]",
-    help="With --pages or --no-pages: which transformWithState, by Spark's number or by its name, "
-    "and the name that `paged(operator=)` gets.",
-)
-@described_options
-@target_option
-@shared_options()
-@click.pass_obj
-def rewrite(
-    settings: Settings, /, old: str, new: str, targets: dict[str, str], **given: Any
-) -> None:
-    """Make the checkpoint NEW from OLD, for code with other state.
-
-    Without --apply, the command only shows its plan for every operator and its questions. The exit
-    code is 1 while a question is open. It only reads OLD: to go back, start the old code on it.
-    Stop the query first. NEW is a directory that does not exist yet.
-
-    The command finds out the new state by running the code on empty streams (--code), or from a
-    checkpoint that the code made elsewhere (--like). Without either, the state stays the same, for
-    example for another number of partitions, pages (--pages, --no-pages) or another state store.
-    Only the old code (--old-code), or you, can tell which aggregate functions wrote the old state.
-    """
-    from statemigrate.commands.rewrite import rewrite as rewrite_checkpoint
-
-    make = partial(rewrite_checkpoint, old, new, targets=targets)
-    plan_or_make(make, settings, given, print_rewriting)
-
-
 def plan_or_make(
     make: Callable[..., Any], settings: Settings, given: dict[str, Any], show: Callable[[Any], None]
 ) -> None:
@@ -229,36 +163,6 @@ def plan_or_make(
         found = make(**asked, **named)
     print_found(settings, found, show)
     if found.plan.questions:
-        click.get_current_context().exit(1)
-
-
-@click.command(epilog="Example: statemigrate verify checkpoints/orders checkpoints/orders-2")
-@click.argument("places", nargs=-1, required=True, metavar="[OLD] NEW", callback=named_paths)
-@shared_options()
-@click.pass_obj
-def verify(settings: Settings, places: tuple[str, ...]) -> None:
-    """Compare the checkpoint NEW, which `rewrite` has made, with OLD.
-
-    The command reads every row of both through Spark, as of the batch of the rewrite, and compares
-    counts and checksums with those that the rewrite recorded. Then it makes the new rows again from
-    the old ones, with the same scripts, and compares them, too. The new query may have continued,
-    as long as Spark keeps the state of that batch. Exit code 1 if anything differs. The default for
-    OLD is the checkpoint that the rewrite recorded; a checkpoint of `seed` has none.
-    """
-    if len(places) > 2:
-        raise click.UsageError("verify takes OLD and NEW, or NEW alone.")
-    old, new = (None, places[0]) if len(places) == 1 else places
-    from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.rewrite import verify as compare
-
-    with spark_when_needed() as spark:
-        found = compare(old, new, migrations=settings.migrations, spark=spark)
-    if settings.json:
-        texts = {name: getattr(found, name) for name in ("fine", "problems", "untried")}
-        print_json({**texts, "report": found.report.to_json()})
-    else:
-        print_verified(found)
-    if found.problems:
         click.get_current_context().exit(1)
 
 

@@ -1,4 +1,4 @@
-"""`init`, `history`, `heads`, `show`, `edit`: the folder of scripts and what reads it."""
+"""`init` and `history`: the folder of scripts, and what reads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from statemigrate.cli.options import Settings, optional_checkpoint, shared_options
+from statemigrate.cli.options import (
+    Settings,
+    all_option,
+    chosen_mode,
+    match_option,
+    named_by,
+    optional_checkpoint,
+    shared_options,
+)
 from statemigrate.cli.output import console, print_found, print_json, print_rows
 from statemigrate.quoting import visible, visible_lines
 
@@ -39,15 +47,73 @@ def init(settings: Settings) -> None:
 
 @click.command(epilog="Example: statemigrate history auctions")
 @click.argument("store", required=False)
-@optional_checkpoint("Mark the scripts that were applied to this checkpoint, by its path or name.")
+@optional_checkpoint(
+    "Without STORE: list the deployments and commands on this checkpoint. With it: mark the "
+    "scripts that were applied to this checkpoint, by its path or name."
+)
+@all_option
+@match_option
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="With a checkpoint or --all: the newest N events.  [default: all]",
+)
+@click.option("--heads", is_flag=True, help="List only the newest script of every store.")
+@click.option("--show", metavar="REVISION", help="Show one script and how it changes the format.")
 @shared_options()
 @click.pass_obj
-def history(settings: Settings, store: str | None, checkpoint: str | None) -> None:
+def history(
+    settings: Settings,
+    store: str | None,
+    checkpoint: str | None,
+    *,
+    every: bool,
+    match: str | None,
+    limit: int | None,
+    heads: bool,
+    show: str | None,
+) -> None:
     """List the scripts of STORE, or of every store, newest first, with their dates.
 
     The list includes broken and unfinished scripts, with their problems. If there are any, the exit
     code is 1.
+
+    With --heads, a store has several lines if its scripts form no chain. --show prints one script:
+    REVISION is an id or the beginning of one, STORE for its head, or STORE@ followed by an id,
+    head, base+1 or -1. For a broken or unfinished script, it shows the readable parts.
+
+    With --checkpoint and no STORE, the command lists what was done to that checkpoint, newest
+    first: when, by whom and with which code. The checkpoint has the log: the first start of each
+    deployment, and the changes by commands. The list marks a start without a committed batch. --all
+    merges the logs of all named checkpoints into one list. Exit code 1 if part of a log is damaged,
+    or if one cannot be read.
     """
+    chosen_mode(
+        {"heads": (), "show": (), "every": ("match", "limit")},
+        ("store", "checkpoint", "place", "limit"),
+    )
+    if heads:
+        _heads(settings)
+    elif show is not None:
+        from statemigrate.commands.scripts import show as details_of
+
+        print_details(settings, details_of(show, migrations=settings.migrations))
+    elif every:
+        from statemigrate.cli.revisions import show_logs
+
+        show_logs(settings, named_by(match), limit)
+    elif checkpoint is not None and store is None:
+        from statemigrate.cli.revisions import show_log
+
+        show_log(settings, checkpoint, limit)
+    elif limit is not None:
+        raise click.UsageError("--limit is for --checkpoint without STORE, or for --all.")
+    else:
+        _history(settings, store, checkpoint)
+
+
+def _history(settings: Settings, store: str | None, checkpoint: str | None) -> None:
     from statemigrate.commands.scripts import history as scripts_of
 
     entries = scripts_of(store, migrations=settings.migrations, checkpoint=checkpoint)
@@ -64,15 +130,7 @@ def history(settings: Settings, store: str | None, checkpoint: str | None) -> No
     _exit_with(entries)
 
 
-@click.command(epilog="Example: statemigrate heads --json")
-@shared_options()
-@click.pass_obj
-def heads(settings: Settings) -> None:
-    """List the newest script of every store.
-
-    A store has several heads if its scripts form no chain. Below each script the command shows its
-    problems. If there are any, the exit code is 1.
-    """
+def _heads(settings: Settings) -> None:
     from statemigrate.commands.scripts import heads as newest
 
     entries = newest(migrations=settings.migrations)
@@ -89,38 +147,8 @@ def heads(settings: Settings) -> None:
     _exit_with(entries)
 
 
-@click.command(epilog="Example: statemigrate show auctions@head")
-@click.argument("revision")
-@shared_options()
-@click.pass_obj
-def show(settings: Settings, revision: str) -> None:
-    """Show one script and how it changes the format.
-
-    REVISION is an id or the beginning of one, STORE for its head, or STORE@ followed by an id,
-    head, base+1 or -1. For a broken or unfinished script, the command shows its readable parts and
-    its problems, and the exit code is 1.
-    """
-    from statemigrate.commands.scripts import show as details_of
-
-    _print_and_exit(settings, details_of(revision, migrations=settings.migrations))
-
-
-@click.command(epilog="Example: statemigrate edit auctions")
-@click.argument("revision")
-@shared_options()
-@click.pass_obj
-def edit(settings: Settings, revision: str) -> None:
-    """Open one script in your editor, and then show its changes and problems.
-
-    REVISION is as in `show`. The command uses the editor in VISUAL, or in EDITOR, or else the first
-    common editor that it finds. The exit code is 1 if the script has a problem.
-    """
-    from statemigrate.commands.scripts import edit as edited
-
-    _print_and_exit(settings, edited(revision, migrations=settings.migrations))
-
-
-def _print_and_exit(settings: Settings, details: Details) -> None:
+def print_details(settings: Settings, details: Details) -> None:
+    """Print one script and its problems; exit code 1 if there are any."""
     print_found(settings, details, _print_details)
     _exit_with([details])
 

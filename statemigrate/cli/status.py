@@ -10,9 +10,11 @@ import click
 
 from statemigrate.cli.options import (
     Settings,
+    accept_edited_option,
     all_option,
     check_heads_option,
     checkpoint_named,
+    chosen_mode,
     configuration,
     file_to_write,
     match_option,
@@ -63,7 +65,24 @@ Found = TypeVar("Found", bound="ToJson")
     callback=file_to_write,
     help="Also write an HTML page; with --watch at each look.",
 )
+@click.option(
+    "--revisions",
+    is_flag=True,
+    help="Count nothing: show only the revision of each store, since when, and by which code.",
+)
+@click.option(
+    "--failed",
+    metavar="STORE",
+    help="List the values of STORE that a backfill could not migrate, and why.",
+)
+@click.option(
+    "--output",
+    metavar="FILE",
+    callback=file_to_write,
+    help="With --failed: write the values to a file of JSON lines instead.",
+)
 @target_option
+@accept_edited_option
 @operator_option
 @shared_options()
 @click.pass_obj
@@ -72,7 +91,11 @@ def status(  # noqa: PLR0913 - one parameter an option
     checkpoint: str,
     interval: float,
     targets: dict[str, str],
+    accept_edited: tuple[str, ...],
     *,
+    revisions: bool,
+    failed: str | None,
+    output: str | None,
     html: str | None,
     watch: bool,
     check_heads: bool,
@@ -94,13 +117,38 @@ def status(  # noqa: PLR0913 - one parameter an option
     With --watch the command draws the same again in its place. If the output is not a terminal, it
     adds lines for each look. It computes rate and time left from the looks of the last minute; the
     first look shows neither. Ctrl-C ends it.
+
+    --revisions reads the revision of each store from the committed state, and also the older
+    revisions of values that are still to migrate. Time and code are from the log of the checkpoint.
+
+    --failed tries each value that did not migrate with the current scripts. After you have
+    corrected the scripts, the query's next start tries the values again, and so does `backfill` on
+    a stopped query. Exit code 1 if any still fails.
     """
     from statemigrate.cli.session import spark_when_needed
 
+    place = ("checkpoint", "place", "operator", "targets")
+    fleet_options = (*place, "every", "match", "check_heads")
+    chosen_mode(
+        {"revisions": fleet_options, "failed": (*place, "accept_edited", "output")},
+        (*fleet_options, "only", "watch", "interval", "html"),
+    )
     if every and checkpoint:
         raise click.UsageError("--all is every checkpoint that has a name; name none.")
     if (match or only) and not every:
         raise click.UsageError("--match and --only are for --all.")
+    if revisions:
+        from statemigrate.cli.revisions import show_revisions
+
+        show_revisions(settings, checkpoint, targets, match, every=every, check_heads=check_heads)
+        return
+    if failed is not None:
+        from statemigrate.cli.failed import print_failed
+
+        print_failed(
+            settings, failed, checkpoint, output, targets=targets, accept_edited=accept_edited
+        )
+        return
     with spark_when_needed() as spark:
         follow = partial(
             _follow, interval=interval if watch else None, html=html, as_json=settings.json

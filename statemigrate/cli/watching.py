@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rich.console import Group, RenderableType
 
@@ -36,6 +36,9 @@ from statemigrate.commands.status import Status, StoreStatus
 from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.report_text import counted, rough
 from statemigrate.quoting import visible
+
+if TYPE_CHECKING:
+    from statemigrate.native.backfill_progress import PlannedBackfill
 
 # How old a commit is, how fast a store is migrated and how long that takes, in words.
 
@@ -92,12 +95,24 @@ def parts_of(found: Status) -> Iterator[RenderableType]:
     yield sentence(f"{found.checkpoint}: {found.engine}, batch {found.batch}")
     yield sentence(f"  {committed(found)}; looked at {clock(found.taken_at)}")
     yield sentence(f"  {_status_totals(found)}")
+    if found.backfill is not None:
+        yield sentence(f"  {_planned(found.backfill)}")
     if found.rewritten is not None:
         from statemigrate.cli.rewrite import report_parts
 
         yield from report_parts(found.rewritten)
     for store in found.stores:
         yield from _store(store, found.over)
+
+
+def _planned(backfill: PlannedBackfill) -> str:
+    done = f"{backfill.consumed:,} of {counted(backfill.chunks, 'chunk')} processed"
+    uncut = (
+        f"; {backfill.keys_uncut:,} are in no chunk yet: the running query cuts them"
+        if backfill.keys_uncut
+        else ""
+    )
+    return f"backfill: {done}, planned for {counted(backfill.keys_planned, 'key')}{uncut}"
 
 
 def behind_of(names: Sequence[str], number: int, noun: str) -> str:
@@ -107,21 +122,33 @@ def behind_of(names: Sequence[str], number: int, noun: str) -> str:
     return f", {len(names):,} of {counted(number, noun)} behind"
 
 
+def _still(left: int, waiting: int | None) -> str:
+    """What is left where newer scripts are not deployed: to do now, and after the deployment."""
+    values = "an unknown number of values" if waiting is None else counted(waiting, "value")
+    later = f"{values} to migrate once the newest scripts are deployed"
+    return f"{left:,} left to migrate now, {later}" if left else later
+
+
 def line_of(found: Status) -> str:
     """A later look in one line: what changes from one to the next."""
     stores = (
-        visible(f"{each.store} {each.left:,} left{_behind(each)}{pace(each, found.over)}")
-        for each in found.stores
+        visible(f"{each.store} {_left_of(each)}{pace(each, found.over)}") for each in found.stores
     )
     return " | ".join((f"{clock(found.taken_at)} batch {found.batch}, {ago(found)}", *stores))
 
 
-def _behind(store: StoreStatus) -> str:
-    return "" if store.behind is None else f", behind {store.behind.head}"
+def _left_of(store: StoreStatus) -> str:
+    behind = "" if store.behind is None else f"behind {store.behind.head}"
+    left = f"{store.left:,} left" if store.left or not behind else ""
+    return ", ".join(filter(None, (left, behind)))
 
 
 def _status_totals(found: Status) -> str:
-    left = f"{found.left:,} left to migrate{behind_of(found.behind, len(found.stores), 'store')}"
+    if found.behind:
+        return _still(found.left, found.waiting) + behind_of(
+            found.behind, len(found.stores), "store"
+        )
+    left = f"{found.left:,} left to migrate"
     held = [each.in_target for each in found.stores if each.in_target is not None]
     if not held:
         return left
@@ -173,6 +200,8 @@ def _totals(fleet: Fleet, at: str = "") -> RenderableType:
     head = counted(len(fleet.looks), "checkpoint")
     needs = f": {in_words(fleet.totals)}" if fleet.looks else ""
     left = f"{counted(fleet.left, 'value')} left to migrate"
+    if fleet.behind:
+        left = _still(fleet.left, fleet.waiting)
     return sentence(f"{head}{needs}; {left}{at}", style="bold")
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
+from statemigrate.commands.arguments import required
 from statemigrate.commands.examination import (
     Diagnosis,
     Examined,
     examined_machine,
     examined_workers,
 )
+from statemigrate.commands.repair import Repair
+from statemigrate.commands.repair import repair as repaired
 from statemigrate.errors import StatemigrateError
+from statemigrate.native.adoption import WATCHED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,13 +24,50 @@ if TYPE_CHECKING:
     from statemigrate.native.session import Spark
 
 
+@overload
 def doctor(
+    checkpoint: str | Path | None = ...,
+    *,
+    write: bool = ...,
+    operator: int | str | None = ...,
+    spark: Spark = ...,
+) -> Diagnosis: ...
+
+
+@overload
+def doctor(
+    checkpoint: str | Path,
+    *,
+    repair: Literal[True],
+    apply: bool = ...,
+    back_to: int | None = ...,
+    working_directory: str | Path | None = ...,
+    new: str | Path | None = ...,
+    accept: Sequence[str] = ...,
+    wait: float = ...,
+    migrations: str | Path = ...,
+    accept_edited: Sequence[str] = ...,
+    operator: int | str | None = ...,
+    spark: Spark = ...,
+) -> Repair: ...
+
+
+def doctor(  # noqa: PLR0913 - all but one by name
     checkpoint: str | Path | None = None,
     *,
     write: bool = True,
+    repair: bool = False,
+    apply: bool = False,
+    back_to: int | None = None,
+    working_directory: str | Path | None = None,
+    new: str | Path | None = None,
+    accept: Sequence[str] = (),
+    wait: float = WATCHED,
+    migrations: str | Path = "migrations",
+    accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
     spark: Spark = None,
-) -> Diagnosis:
+) -> Diagnosis | Repair:
     """Check the requirements of queries and commands, here, on the workers and at a checkpoint.
 
     Here: Java, PySpark, the packages and their versions, the temporary directory. On the workers of
@@ -39,7 +80,42 @@ def doctor(
     ``operator`` is the number or name of the operator, if there are several.
 
     Problems raise no error: they are in the result, and in its ``verdict``.
+
+    With ``repair`` this finds damage in the checkpoint of a stopped query, and repairs it. Without
+    ``apply`` nothing is changed: the result lists the damage and the possible repairs. With it,
+    they are made.
+
+    **The embedded engine**: every durable file of every kept version is compared with its checksum.
+    A partition with damaged files is made from a proven working copy, from its base, or from the
+    files of older versions. It is stored again, read back and compared. ``working_directory`` is
+    the query's own, if it has one. If the last committed version cannot be made, the query can go
+    ``back_to`` an older complete one. The batches after it run again, so their output reaches the
+    sink a second time. Entries that are removed from Spark's logs are set aside.
+
+    **Spark's own state**: Spark forgets families that code without statemigrate does not declare.
+    They are read as of the last batch that had them, and restored in the ``new`` checkpoint, by
+    default next to the old one, which is only read. A key with a newer value keeps it, and a key
+    that was deleted since stays deleted. ``accept`` answers questions that no file answers;
+    ``accept_edited`` names families to give up. ``wait`` is the number of seconds for which the
+    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as in `backfill`.
+
+    A repair raises `CheckpointInUseError` while the query runs, and `CheckpointError` if
+    ``checkpoint`` is not the checkpoint of a query with state. Nothing is changed then.
     """
+    if repair:
+        return repaired(
+            required("doctor", checkpoint),
+            apply=apply,
+            back_to=back_to,
+            working_directory=working_directory,
+            new=new,
+            accept=accept,
+            wait=wait,
+            migrations=migrations,
+            accept_edited=accept_edited,
+            operator=operator,
+            spark=spark,
+        )
     named = None if checkpoint is None else str(checkpoint)
     return Diagnosis(named, tuple(_examined(named, write=write, operator=operator, spark=spark)))
 

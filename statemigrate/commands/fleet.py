@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from statemigrate.commands.status import Status, StoreStatus, status
+from statemigrate.commands.status import Status, StoreStatus, status, summed
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.quoting import argument
@@ -212,6 +212,12 @@ class Fleet:
     def left(self) -> int:
         """Values in older families, of the readable checkpoints."""
         return sum(each.status.left for each in self.looks if each.status is not None)
+
+    @property
+    def waiting(self) -> int | None:
+        """Values that migrate only once newer scripts are deployed; None if not known."""
+        statuses = [each.status for each in self.looks if each.status is not None]
+        return summed(each.waiting for each in statuses)
 
     @property
     def is_whole(self) -> bool:

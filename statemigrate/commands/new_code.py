@@ -21,7 +21,7 @@ from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
 from statemigrate.rewrite.plan_meaning import PlanMeaning, plan_meaning
-from statemigrate.rewrite.probe import input_names, probed_inputs, run_probe
+from statemigrate.rewrite.probe import input_names, input_schemas, probed_inputs, run_probe
 from statemigrate.rewrite.sources import NewSources
 from statemigrate.rewrite.windows import Meanings
 
@@ -100,6 +100,14 @@ def probed(
         return None
     inputs = _without_inputs_of(wanted.old_code, wanted.code, wanted.inputs)
     return _run(replace(wanted, inputs=inputs), pinned, spark, checkpoint)
+
+
+def check_inputs(wanted: NewCode) -> None:
+    """Raise `CodeError` for code that is no function of input streams, before Spark starts."""
+    for code, other in ((wanted.code, wanted.old_code), (wanted.old_code, wanted.code)):
+        if code:
+            inputs = _without_inputs_of(other, code, wanted.inputs)
+            input_schemas(named_object(code), inputs, code)
 
 
 def _without_inputs_of(

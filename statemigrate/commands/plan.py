@@ -16,6 +16,7 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.new_code import (
     NewCode,
     Probed,
+    check_inputs,
     check_of_checkpoint,
     known_before,
     meaning_of,
@@ -124,6 +125,7 @@ def plan(
     and `ScriptError` for a folder of scripts that cannot be read.
     """
     wanted, files = target or NewCode(), open_files(checkpoint)
+    check_inputs(wanted)
     committed = CheckpointDirectory(files).require_commit()
     shape = describe(files, committed)
     project = Project(migrations, {}, stores or {}, spark)
@@ -194,6 +196,7 @@ def lock(
     is not the checkpoint's, and for a file that is not a lock file; `CheckpointError` for a
     checkpoint that cannot be read.
     """
+    check_inputs(NewCode(code, inputs or {}, mode))
     known = read_lock(file) if check else None
     shape = None if checkpoint is None else _shape_of(checkpoint, check=check)
     conf = None if shape is None else shape.conf
@@ -493,7 +496,8 @@ class _Steps:
             f"{command} --apply",
         )
         yield PlanStep(
-            "Compare it with the old one", f"statemigrate verify {argument(old)} {argument(new)}"
+            "Compare it with the old one",
+            f"statemigrate rewrite {argument(old)} {argument(new)} --verify",
         )
         yield PlanStep(f"Start the new code on {self.checkpoint}-2")
 
@@ -505,7 +509,7 @@ class _Steps:
                 yield PlanStep(
                     "Stop the query, and make room for the backfill's source; `stateful` does it "
                     "by itself when the code starts",
-                    f"statemigrate adopt {argument(self.checkpoint)} --apply",
+                    f"statemigrate backfill {argument(self.checkpoint)} --prepare --apply",
                 )
                 continue
             if not self._is_scripted(each.store):

@@ -200,14 +200,14 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _next(store: str, made: Sequence[RebasedScript], onto: str | None, apply: bool) -> str:
     if not apply:
-        command = f"statemigrate rebase {argument(store)}"
+        command = f"statemigrate new {argument(store)} --rebase"
         command += "" if onto is None else f" --onto {argument(onto)}"
         return f"`{command} --apply` writes this"
     asked = [each for each in made if each.questions]
     if asked:
         number = sum(len(each.questions) for each in asked)
         return (
-            f"answer {number} question{'s' if number > 1 else ''}: `statemigrate edit "
+            f"answer {number} question{'s' if number > 1 else ''}: `statemigrate new --edit "
             f"{argument(asked[0].revision)}`, and remove each when it is answered; then "
             "`statemigrate check`"
         )

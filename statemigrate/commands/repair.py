@@ -157,7 +157,10 @@ def _gone_back(
     if stamp is None:
         state.require_whole(to)
         finding = RepairFinding(layout.location_of("commits"), "to go back", again)
-        command = f"`statemigrate repair {argument(checkpoint)} --back-to {argument(to)} --apply`"
+        command = (
+            f"`statemigrate doctor {argument(checkpoint)} --repair --back-to "
+            f"{argument(to)} --apply`"
+        )
         return Repair(checkpoint, "embedded", found.version, (finding,), f"{command} does it")
     require_writable(layout.files)
     names = state.go_back(to)
@@ -189,7 +192,7 @@ def _remade(done: Remade) -> str:
 
 
 def _next(checkpoint: str, found: Inspection) -> str:
-    command = f"statemigrate repair {argument(checkpoint)}"
+    command = f"statemigrate doctor {argument(checkpoint)} --repair"
     if not found.is_damaged:
         return "nothing is to be repaired"
     if found.is_restorable:
@@ -234,7 +237,7 @@ def _forgotten(each: FamilyRows, *, repaired: bool) -> RepairFinding:
 
 
 def _next_of_forgotten(found: Restoring, *, given: bool) -> str:
-    command = f"statemigrate repair {argument(found.old)}"
+    command = f"statemigrate doctor {argument(found.old)} --repair"
     command += f" --new {argument(found.new)}" if given else ""
     if found.report is not None:
         return f"start the migrated code on {argument(found.new)}"

@@ -12,7 +12,14 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.operators.catalogue import user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.new_code import NewCode, Probed, known_before, meaning_files, probed
+from statemigrate.commands.new_code import (
+    NewCode,
+    Probed,
+    check_inputs,
+    known_before,
+    meaning_files,
+    probed,
+)
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -88,7 +95,7 @@ class Rewriting:
         """What to do next."""
         if self.report is not None:
             return (
-                f"`statemigrate verify {argument(self.old)} {argument(self.new)}`, then "
+                f"`statemigrate rewrite {argument(self.old)} {argument(self.new)} --verify`, then "
                 "start the new code on it"
             )
         if self.plan.questions:
@@ -132,6 +139,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     project = Project(migrations, targets or {}, stores or {}, spark)
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
+    check_inputs(wanted)
     directory = CheckpointDirectory(old_files)
     committed, begun = directory.last_commit(), directory.last_begun()
     # A plan is a look: it is of what is committed. What is begun would be missing in a rewrite.

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.commands.deployed import scripted_revision
 from statemigrate.deployment import live_path, store_of
+from statemigrate.deployment.calls import written_for
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
 from statemigrate.files.open import open_files
 from statemigrate.migration import BASE, Lineage
 from statemigrate.native.adoption import WATCHED
+from statemigrate.native.deployment_check import StoreRecord, call_of, read_record
 from statemigrate.native.retrying import retried
 from statemigrate.quoting import argument
 from statemigrate.state.open import open_state, require_scripted
@@ -222,7 +224,7 @@ class _WayBack:
             raise StartupError(
                 "SM-ROLLBACK-005",
                 f"the control source of pages in {state.checkpoint} stays",
-                expected="a query that got its control source by `statemigrate adopt`",
+                expected="a query that got its control source by `statemigrate backfill --prepare`",
                 found="an operator on pages, which has had its own from the first batch",
                 next_action="roll back without --undo (undo=False), and go on with `paged` and the "
                 f"older code; for code without pages stop the query and `statemigrate rewrite "
@@ -260,7 +262,8 @@ class _WayBack:
 
         if lacks_control_source(chunk_files(found.checkpoint, self._project.operator)):
             return "adopt", (
-                f"stop the query, `statemigrate adopt {argument(self._checkpoint)} --apply`, and "
+                f"stop the query, `statemigrate backfill {argument(self._checkpoint)} --prepare "
+                "--apply`, and "
                 f"start {self._code(found)}; then `{again}`"
             )
         return self._next_chunks(found, again) if is_deployed else self._deploy(found, again)
@@ -271,11 +274,11 @@ class _WayBack:
         if not found.left:
             if is_deployed:
                 return "done", "nothing: every value is at its target"
-            return "deploy", f"start the query with {self._code(found, backfill=False)}"
+            return "deploy", f"start the query with {self._code(found)}"
         text = f"stop the query and `{again} --apply`, which takes all values back"
         if is_deployed:
             return "drain", f"run the query on, its backfill goes on; or {text}"
-        return "deploy", f"{text}; or start {self._code(found, backfill=False)} on it, and wait"
+        return "deploy", f"{text}; or start {self._code(found)} on it, and wait"
 
     def _next_chunks(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
         from statemigrate.commands.backfill import backfill_status_of
@@ -291,8 +294,8 @@ class _WayBack:
         if status.quarantined and not unplanned:
             first = found.stores[0]
             return "quarantine", (
-                f"`statemigrate quarantine {argument(first.store)} "
-                f"--checkpoint {argument(self._checkpoint)} "
+                f"`statemigrate status {argument(self._checkpoint)} "
+                f"--failed {argument(first.store)} "
                 f"--target {argument(f'{first.store}={first.target}')}{self._option}` shows what "
                 "does not go "
                 "back, and why; correct the script, deploy it with accept_edited, then "
@@ -311,7 +314,6 @@ class _WayBack:
     def _is_undone(self, found: Rollback) -> bool:
         from statemigrate.native.adoption_checks import has_named_sources, native_log
         from statemigrate.native.adoption_files import last_backup
-        from statemigrate.native.deployment_check import read_record
 
         log = native_log(found.checkpoint)
         if has_named_sources(log):
@@ -368,13 +370,11 @@ class _WayBack:
             return "restart the query: what is empty leaves the read path and is dropped"
         return f"nothing: keep {self._code(found)} until the control source is taken out"
 
-    def _code(self, found: Rollback, *, backfill: bool = True) -> str:
+    def _code(self, found: Rollback) -> str:
         """What the older code has that starts on this checkpoint."""
         named = {each.store: each.target for each in found.stores}
-        source = ", checkpoint=...), and with_backfill around its stream" if backfill else ")"
-        if found.engine == "paged":
-            source = ")"
-        return f"the older code with migrated(..., targets={named}{source}"
+        call = call_of(found.checkpoint) if found.engine == "native" else None
+        return f"the older code with {written_for(named, found.engine, call)}"
 
     @property
     def _option(self) -> str:
@@ -447,7 +447,6 @@ def _deployed(state: State, store: str, lineage: Lineage) -> str | None:
         # One that no script has is an unknown revision, which the way from it says.
         return scripted_revision(lineage, found) or found
     from statemigrate.deployment import revision_in
-    from statemigrate.native.deployment_check import StoreRecord, read_record
 
     noted = read_record(open_files(state.checkpoint)).get(store, StoreRecord()).target
     return None if noted is None else revision_in(noted) or lineage.oldest

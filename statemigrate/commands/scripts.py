@@ -80,7 +80,9 @@ def edit(
     """
     path = show(revision, migrations=migrations).path
     command = editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or _installed()
-    again = f"`EDITOR=nano statemigrate edit {argument(revision)}`, with the editor that you have"
+    again = (
+        f"`EDITOR=nano statemigrate new --edit {argument(revision)}`, with the editor that you have"
+    )
     if command is None:
         raise ScriptError(
             "SM-SCRIPT-002",
@@ -88,7 +90,8 @@ def edit(
             expected="an editor in VISUAL or EDITOR, or one of "
             f"{', '.join(each.split()[0] for each in EDITORS)}",
             found="none of them",
-            next_action=f"change {argument(path)} with any program, then `statemigrate show "
+            next_action=f"change {argument(path)} with any program, then `statemigrate history "
+            "--show "
             f"{argument(revision)}`; or {again}",
             path=path,
         )
@@ -100,7 +103,8 @@ def edit(
             f"{path} could not be edited.",
             expected="an editor that opens it and ends well",
             found=f"{command}: {_ended(error)}",
-            next_action=f"{again}; or change the file with any program, then `statemigrate show "
+            next_action=f"{again}; or change the file with any program, then `statemigrate "
+            "history --show "
             f"{argument(revision)}`",
             path=path,
         ) from error

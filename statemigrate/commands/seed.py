@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.logs.entries import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.new_code import NewCode, Probed, meaning_files, probed
+from statemigrate.commands.new_code import NewCode, Probed, check_inputs, meaning_files, probed
 from statemigrate.commands.rewrite import counted, new_windows, require_answers
-from statemigrate.deployment.code import named_object
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -68,7 +67,9 @@ class Seeding:
     def next_action(self) -> str:
         """What to do next."""
         if self.report is not None:
-            return f"`statemigrate verify {argument(self.new)}`, then start the code on it"
+            return (
+                f"`statemigrate rewrite {argument(self.new)} --verify`, then start the code on it"
+            )
         if self.plan.questions:
             return f"answer {counted(self.plan)}, as shown, in the same command"
         return "the same command with --apply"
@@ -164,7 +165,7 @@ def _check_paths(
     if target.like:
         describe(open_files(target.like))
     elif target.code:
-        named_object(target.code)
+        check_inputs(target)
     else:
         raise _no_code()
 

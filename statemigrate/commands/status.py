@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.deployed import Behind, behind, scripted_revision
 from statemigrate.deployment import Kind, StoredFamily, StoredStore
+from statemigrate.deployment.calls import declared_by, gets_source
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.migration import Lineage
-from statemigrate.native.chunks import ChunkFiles
+from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.control_source import is_untold, lacks_control_source, untold_advice
+from statemigrate.native.deployment_check import call_of
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.state.open import Scripts
@@ -23,6 +25,7 @@ from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
 
 if TYPE_CHECKING:
+    from statemigrate.native.backfill_progress import PlannedBackfill
     from statemigrate.rewrite.report import RewriteReport
 
 
@@ -149,15 +152,11 @@ class StoreStatus:
 
 
 _ENDS = " (one run with availableNow takes all chunks)"
-_RUN = f"run the query{_ENDS}, with "
-RUNNING = f"{_RUN}with_backfill around its stream and @migrated on its processor"
-"""What a planned backfill needs: without either, its chunks are not taken."""
-_RUNNING_PAGES = f"{_RUN}@migrated on its processor"
 
 
-def running(pages: int | None) -> str:
-    """What a planned backfill of so many ``pages`` needs, None without pages."""
-    return RUNNING if pages is None else _RUNNING_PAGES
+def running(checkpoint: PathOrFiles, *, pages: bool) -> str:
+    """What a planned backfill needs: without such code, its chunks are not taken."""
+    return f"run the query{_ENDS}, with {declared_by(call_of(checkpoint), pages=pages)}"
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,7 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
         target = f"{store.store}={store.target}"
         command = f"statemigrate rollback {checkpoint.words} --to {argument(target)}"
         step = f"{command} says how the values go back"
-        forgets = "; until then code without migrated would forget them"
+        forgets = "; until then code without stateful (or migrated) would forget them"
         return step + forgets if engine == "native" else step
     if store.left and engine == "embedded":
         return (
@@ -209,41 +208,55 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
             "while it is stopped"
         )
     if store.left:
-        return _native_backfill(checkpoint, RUNNING if engine == "native" else _RUNNING_PAGES)
+        return _native_backfill(checkpoint, store, is_paged=engine == "paged")
     if store.wanted is not None and store.rewrites:
         return f"{dry_run}, then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
     if store.wanted is not None:
-        return f"{dry_run}, then deploy the code for {store.wanted}, with @migrated on it"
+        code = f"the code for {store.wanted}"
+        if engine == "embedded":
+            return f"{dry_run}, then deploy {code}, with migrated on its processor"
+        call = call_of(checkpoint.checkpoint)
+        return f"{dry_run}, then deploy {code}, with {declared_by(call, pages=engine == 'paged')}"
     if store.families:
         return "restart the query: what is empty leaves the read path and is dropped"
     return "nothing: every value has the target's format"
 
 
-def _native_backfill(checkpoint: Looked, running: str) -> str:
+def _native_backfill(checkpoint: Looked, store: StoreStatus, *, is_paged: bool) -> str:
     files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator)
     look = ChunkFiles(Remembered(files.files), checkpoint.operator)
     offsets = look.offsets()
     if offsets is not None and is_untold(look, offsets):
         return untold_advice(checkpoint.checkpoint)
     if lacks_control_source(look):
-        return (
-            f"stop the query, run statemigrate adopt {argument(checkpoint)} --apply, put "
-            "with_backfill around its stream and start it again"
-        )
+        return gets_source(checkpoint.checkpoint, call_of(look.files))
     plan, log = files.plan(), files.log()
     waiting = len(files.written() - log.taken.keys())
     if plan is None or not (waiting or files.uncut()):
+        if plan is not None and _has_failed(files, plan, store):
+            return (
+                f"statemigrate status {checkpoint.words} --failed {argument(store.store)} shows "
+                f"why {store.left:,} fail; correct the scripts, deploy with accept_edited, and "
+                "plan again"
+            )
         return f"statemigrate backfill {checkpoint.words}"
+    run = running(look.files, pages=is_paged)
     if not waiting:
-        return (
-            f"{running.replace(_ENDS, '')}; statemigrate backfill {checkpoint.words} "
-            "--status follows"
-        )
+        return f"{run.replace(_ENDS, '')}; statemigrate status {checkpoint.words} --watch follows"
     chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
     return (
-        f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
-        f"statemigrate backfill {checkpoint.words} --status follows"
+        f"{run}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
+        f"statemigrate status {checkpoint.words} --watch follows"
     )
+
+
+def _has_failed(files: ChunkFiles, plan: PlanRecord, store: StoreStatus) -> bool:
+    """Whether the query has processed a plan that has all that is left of the store."""
+    from statemigrate.native.backfill_progress import planned_backfill
+
+    planned = planned_backfill(files)
+    is_covered = all(plan.covers(each.name) for each in store.families if each.values)
+    return planned is not None and planned.is_processed and is_covered
 
 
 @dataclass(frozen=True)
@@ -253,7 +266,8 @@ class Status:
     ``committed_at`` is when Spark recorded that batch as done, by the clock of the checkpoint's
     file system, and ``taken_at`` is the time of the look. ``over`` is the number of seconds between
     the two looks for the rates, None after one look. ``rewritten`` is the report of the rewrite
-    that made the checkpoint, if there was one.
+    that made the checkpoint, if there was one. ``backfill`` is the newest plan of `backfill` on
+    Spark's own state, None without one.
     """
 
     engine: str
@@ -264,6 +278,7 @@ class Status:
     rewritten: RewriteReport | None = None
     committed_at: float | None = None
     over: float | None = None
+    backfill: PlannedBackfill | None = None
 
     @property
     def age(self) -> float | None:
@@ -285,6 +300,11 @@ class Status:
     def behind(self) -> tuple[str, ...]:
         """The stores whose deployed script is not the newest."""
         return tuple(each.store for each in self.stores if each.behind is not None)
+
+    @property
+    def waiting(self) -> int | None:
+        """The values that migrate only once newer scripts are deployed; None if not known."""
+        return summed(each.behind.values for each in self.stores if each.behind is not None)
 
     @property
     def is_current(self) -> bool:
@@ -334,6 +354,16 @@ class Status:
         return replace(self, stores=stores, over=None)
 
 
+def summed(numbers: Iterable[int | None]) -> int | None:
+    """The sum of numbers, None where one of them is not known."""
+    total = 0
+    for each in numbers:
+        if each is None:
+            return None
+        total += each
+    return total
+
+
 @looks_again
 def status(checkpoint: str | Path, project: Project) -> Status:
     """Count what is left in each store of a checkpoint, as `statemigrate.status` says."""
@@ -357,7 +387,16 @@ def status(checkpoint: str | Path, project: Project) -> Status:
             counted,
             find_report(files),
             CheckpointDirectory(files).committed_at(state.batch),
+            backfill=_planned(state),
         )
+
+
+def _planned(state: State) -> PlannedBackfill | None:
+    if state.engine == "embedded":
+        return None
+    from statemigrate.native.backfill_progress import planned_backfill
+
+    return planned_backfill(ChunkFiles(state.checkpoint, state.operator))
 
 
 def _against(

@@ -226,7 +226,7 @@ def next_commands(folder: DemoFolder) -> tuple[str, ...]:
         return (
             "statemigrate history",
             f"statemigrate get aggregation-0 {key}",
-            "statemigrate verify old new",
+            "statemigrate rewrite old new --verify",
         )
     return (
         "statemigrate status",

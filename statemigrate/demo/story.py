@@ -60,7 +60,8 @@ def adoption() -> Text:
     return (
         "Between the acts: adoption",
         "The first deployment was plain Spark, and its checkpoint knows of one source. The "
-        "backfill is a second one: `statemigrate adopt` makes room for it in the offset log of "
+        "backfill is a second one: `statemigrate backfill --prepare` makes room for it in the "
+        "offset log of "
         "the stopped query, and keeps the original.",
     )
 
@@ -110,7 +111,7 @@ def rewriting(before: int, after: int) -> Text:
         "start it on the old checkpoint. A script says the new key, what the mean begins with, "
         "and what two rows make that meet under one key. At the same time "
         f"{before} partitions become {after}, and the state store RocksDB. Then everything is "
-        "read again and compared, as by `statemigrate verify`.",
+        "read again and compared, as by `statemigrate rewrite --verify`.",
     )
 
 

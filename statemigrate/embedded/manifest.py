@@ -8,6 +8,7 @@ partitions have made their files durable; without it the batch never happened.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,8 @@ EMPTY_STATE = "empty"
 _PACK = {"name": str, "offset": int}
 _CHANGELOG = {"file": FILE, "state": str, "pack": Maybe(_PACK, missing=True)}
 _CONTENTS = Maybe(Table({"records": int, "hash": str}), missing=True)
+_SUM_OF_SHA256 = re.compile("[0-9a-f]{64}")
+"""A hash of the kind that manifests had first. Contents with it are not known."""
 _SNAPSHOT = {
     "file": FILE,
     "state": str,
@@ -353,7 +356,9 @@ def _stored_contents(contents: dict[str, Contents] | None) -> dict[str, Any]:
 
 
 def _contents(document: dict[str, Any] | None) -> dict[str, Contents] | None:
-    if document is None:
+    if document is None or any(
+        _SUM_OF_SHA256.fullmatch(each["hash"]) for each in document.values()
+    ):
         return None
     return {name: Contents.from_json(each) for name, each in document.items()}
 

@@ -218,7 +218,8 @@ class Readback:
             place = without_credentials(str(error.data["path"]))
             _log.warning(
                 "%s was read back and is not what it was (%s); the next batch stores what the "
-                "newest version needs of it anew, and `statemigrate repair` says what else does",
+                "newest version needs of it anew, and `statemigrate doctor --repair` says what "
+                "else does",
                 place,
                 error.found,
             )

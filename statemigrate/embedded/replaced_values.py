@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -278,9 +278,12 @@ class Replaced:
         self._absent = None
         if not keys:
             return []
-        before: Sequence[bytes | None] = list(map(self._scanned.get, keys))
+        # What lags behind the scan stays until it is deleted, however far the scan has come.
+        before: Sequence[bytes | None] = list(map(self._scanned.pop, keys, repeat(None)))
         if None in before or (self._deleted_to is not None and min(keys) <= self._deleted_to):
             before = self._present_or_none(keys)
+        else:
+            self._bytes -= sum(map(len, before))  # type: ignore[arg-type]
         last = max(keys)
         self._deleted_to = last if self._deleted_to is None else max(last, self._deleted_to)
         return before

@@ -150,7 +150,8 @@ def _files(copy: Path) -> dict[str, Any]:
 
 _AT_ONCE = 1_024
 _REPAIR = (
-    "stop the query and run `statemigrate repair CHECKPOINT`: it says what is left, and which "
+    "stop the query and run `statemigrate doctor CHECKPOINT --repair`: it says what is left, and "
+    "which "
     "version is whole; or restore the checkpoint directory from a copy; do not delete anything "
     "from it"
 )

@@ -28,8 +28,8 @@ from statemigrate.rewrite.windows import KeyMeaning, window_from_json
 
 _FORMAT = 1
 _ABOUT = (
-    "What the state of this code means. `statemigrate lock` writes this file: review and commit "
-    "it, and do not edit it by hand"
+    "What the state of this code means. `statemigrate check --write-lock` writes this file: review "
+    "and commit it, and do not edit it by hand"
 )
 
 
@@ -252,10 +252,11 @@ def _function(document: Mapping[str, Any]) -> AggregateFunction:
 def _unreadable(path: str | Path, code: str, found: str) -> CodeError:
     return CodeError(
         code,
-        f"{path} is not a lock file as `statemigrate lock` wrote it",
+        f"{path} is not a lock file as `statemigrate check --write-lock` wrote it",
         expected="the whole file, unchanged",
         found=found,
         next_action="restore the file from version control; or write it again from the code whose "
-        "state the checkpoint has, with `statemigrate lock MODULE:FUNCTION`",
+        "state the checkpoint has, with `statemigrate check --code MODULE:FUNCTION "
+        "--write-lock FILE`",
         reference=str(path),
     )

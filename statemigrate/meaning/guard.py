@@ -124,11 +124,12 @@ def _first(
     raise StartupError(
         "SM-MEANING-002",
         f"{files.location} does not say what its state means",
-        expected="a record, which a guarded start, `statemigrate lock` or a rewrite writes",
+        expected="a record, which a guarded start, `statemigrate check --record-meaning` or a "
+        "rewrite writes",
         found=f"state as of batch {committed}, and no record",
         next_action=f'guarded(..., accept={{"{UNRECORDED}": "why"}}) says once that this code '
-        "wrote the state; if another one did, run `statemigrate lock MODULE:FUNCTION "
-        f"{argument(files.location)}` with it",
+        "wrote the state; if another one did, run `statemigrate check "
+        f"{argument(files.location)} --code MODULE:FUNCTION --record-meaning` with it",
         checkpoint=files.location,
     )
 

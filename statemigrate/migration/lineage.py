@@ -170,7 +170,7 @@ def _branched(
         f"Store '{store}' has {what}: {head.revision} and {rival.revision}.",
         expected="one chain of scripts",
         found=f"{first.where} and {later.where} both follow {parent or BASE}",
-        next_action=f"`statemigrate rebase {argument(store)}` shows one branch on top of the "
+        next_action=f"`statemigrate new {argument(store)} --rebase` shows one branch on top of the "
         "other, with the fields of both and what is to be asked; --apply writes it",
         store=store,
         revisions=(head.revision, rival.revision),

@@ -206,7 +206,8 @@ def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
         expected="a query without the control source",
         found=f"an adoption of {backup.record.since}, with its backup in {backup.location}",
         next_action="start the query with the control source, "
-        f"or take it out: `statemigrate adopt {argument(log.checkpoint)} --undo --apply`",
+        f"or take it out: `statemigrate backfill {argument(log.checkpoint)} --prepare --undo "
+        "--apply`",
         path=log.checkpoint,
     )
 
@@ -218,7 +219,8 @@ def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
         f"an adoption of {log.checkpoint} was not undone to its end",
         expected="an undoing that is finished",
         found=f"one of {backup.record.since} that was interrupted",
-        next_action=f"finish it: `statemigrate adopt {argument(log.checkpoint)} --undo --apply`",
+        next_action=f"finish it: `statemigrate backfill {argument(log.checkpoint)} --prepare "
+        "--undo --apply`",
         path=log.checkpoint,
     )
 
@@ -316,9 +318,9 @@ def check_older_code(log: OffsetLog, found: NewerValues, declared: Collection[st
         ),
         next_action="take them back first: "
         f"`statemigrate rollback {argument(log.checkpoint)} --to base --undo` says what to do, "
-        "step by step; or start the query with the control source and "
-        "migrated; only if the code that starts next declares these families, as migrated code "
-        f"does: {names}",
+        "step by step; or start the query with stateful (or with_backfill "
+        "and migrated); only if the code that starts next declares these families, as code with "
+        f"scripts does: {names}",
         path=log.checkpoint,
         batch=found.batch,
         families=left,
@@ -382,8 +384,9 @@ def _cannot_be_read(log: OffsetLog, batch: int, names: Sequence[str]) -> Checkpo
         f"what {', '.join(names)} in {log.checkpoint} holds cannot be read",
         expected=f"among the variables that Spark lists for batch {batch}",
         found="in the state's files alone: other code ran since, or ran a killed batch again",
-        next_action="start the query with migrated and the control source, and let it commit a "
-        "batch, which lists the family or says what is wrong; then stop it, and run this again",
+        next_action="start the query with stateful (or with_backfill and migrated), and let it "
+        "commit a batch, which lists the family or says what is wrong; then stop it, and run this "
+        "again",
         path=log.checkpoint,
         batch=batch,
         families=list(names),

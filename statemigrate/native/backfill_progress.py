@@ -59,6 +59,48 @@ class BackfillStatus:
         return self.keys_left if self.is_finished else 0
 
 
+@dataclass(frozen=True)
+class PlannedBackfill:
+    """How much of a planned backfill the query has done, from the files of its chunks alone.
+
+    All are as in `BackfillStatus`; with chunks that the query cuts while it runs, ``chunks`` are
+    those it has cut so far.
+    """
+
+    keys_planned: int
+    chunks: int
+    consumed: int
+    waiting: int
+    keys_uncut: int
+
+    @property
+    def is_processed(self) -> bool:
+        """Whether the query has processed every chunk: what is left now has failed."""
+        return self.consumed == self.chunks > 0 == self.keys_uncut
+
+
+def planned_backfill(files: ChunkFiles) -> PlannedBackfill | None:
+    """What is planned and how much of it is done; None without a plan."""
+    plan = files.plan()
+    return None if plan is None else _progress(files, plan)
+
+
+def _progress(files: ChunkFiles, plan: PlanRecord) -> PlannedBackfill:
+    # The files come first: one that is removed meanwhile is in the log, and a chunk that is counted
+    # as processed is so in the state read later.
+    written = files.written()
+    log = files.log()
+    names = written | log.taken.keys()
+    plan_chunks = {name for name in names if name.startswith(f"{plan.id}/")}
+    return PlannedBackfill(
+        keys_planned=plan.counted,
+        chunks=plan.chunks or len(plan_chunks),
+        consumed=sum(log.is_committed(name) for name in plan_chunks),
+        waiting=len(written - log.taken.keys()),
+        keys_uncut=keys_uncut(files, plan, names),
+    )
+
+
 def backfill_status(families: OlderFamilies) -> BackfillStatus:
     """Count what is left and what is planned; reads all keys that are left.
 
@@ -66,21 +108,18 @@ def backfill_status(families: OlderFamilies) -> BackfillStatus:
     """
     files = chunk_files(families.path, families.operator)
     files.directory.require_query()
-    # The files come first: one that is removed meanwhile is in the log, and a chunk that is counted
-    # as processed is so in the state read later.
-    plan, written = files.plan(), files.written()
-    log = files.log()
+    plan = files.plan()
+    planned = None if plan is None else _progress(files, plan)
+    waiting = len(files.written() - files.log().taken.keys()) if planned is None else 0
     left = families.left()
-    names = written | log.taken.keys()
-    plan_chunks = {n for n in names if plan is not None and n.startswith(f"{plan.id}/")}
     return BackfillStatus(
         keys_left=left.keys,
         families=left.families,
-        keys_planned=0 if plan is None else plan.counted,
-        chunks=0 if plan is None else plan.chunks or len(plan_chunks),
-        consumed=sum(log.is_committed(name) for name in plan_chunks),
-        waiting=len(written - log.taken.keys()),
-        keys_uncut=0 if plan is None else keys_uncut(files, plan, names),
+        keys_planned=0 if planned is None else planned.keys_planned,
+        chunks=0 if planned is None else planned.chunks,
+        consumed=0 if planned is None else planned.consumed,
+        waiting=waiting if planned is None else planned.waiting,
+        keys_uncut=0 if planned is None else planned.keys_uncut,
         unplanned=_unplanned(plan, left.families),
         pages_left=left.pages,
     )

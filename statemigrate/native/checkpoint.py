@@ -444,7 +444,8 @@ def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:
         f"{checkpoint} was moved, and Spark would start no query on it",
         expected=f"{schema} in {place}, which the operators' metadata name",
         found="no such file there",
-        next_action=f"`statemigrate adopt {argument(checkpoint)} --apply` makes it name its own "
+        next_action=f"`statemigrate backfill {argument(checkpoint)} --prepare --apply` makes it "
+        "name its own "
         "files",
         path=checkpoint,
     )

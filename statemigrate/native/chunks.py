@@ -241,7 +241,7 @@ class ChunkFiles:
         return takes_below(self.files, source, self.chunks, offsets)
 
     def adoptions(self) -> dict[str, bytes]:
-        """The records of what `statemigrate adopt` did here, by path."""
+        """The records of what `statemigrate backfill --prepare` did here, by path."""
         names = names_in(self.files, ADOPTIONS)
         paths = (f"{ADOPTIONS}/{name}/record.json" for name in names if name.isdecimal())
         found = {path: self.directory.read(path) for path in paths}

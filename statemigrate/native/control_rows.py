@@ -93,6 +93,7 @@ def _check_query(planned: set[str]) -> None:
         expected=f"control rows of the query {running}",
         found=f"of {', '.join(sorted(planned - {running}))}",
         next_action="`statemigrate backfill CHECKPOINT --pause` with the checkpoint that "
-        "with_backfill was given, then give it the query's own; nothing of this batch was written",
+        "stateful or with_backfill was given, then give it the query's own; nothing of this batch "
+        "was written",
         query=running,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
+from statemigrate.deployment.calls import gets_source
 from statemigrate.deployment.code import query_checkpoint
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
 from statemigrate.files import parse_json
@@ -21,6 +22,7 @@ from statemigrate.native.checkpoint import SparkCheckpoint, Which, check_source_
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.deployed import DEPLOYED, Deployed
+from statemigrate.native.deployment_check import call_of
 from statemigrate.processor.workers import reader_named
 from statemigrate.quoting import argument
 
@@ -230,11 +232,9 @@ def require_control_source(files: ChunkFiles) -> None:
         "SM-BACKFILL-008",
         f"the query of {files.checkpoint} has run without the control source",
         expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
-        "source, which with_backfill adds",
+        "source, which stateful and with_backfill add",
         found="one source" if count == 1 else f"{count} sources, the control source not among them",
-        next_action=f"stop the query, run `statemigrate adopt {argument(files.checkpoint)} "
-        "--apply`, put "
-        "with_backfill around its stream and start it again",
+        next_action=gets_source(files.checkpoint, call_of(files.files)),
         path=files.checkpoint,
     )
 
@@ -270,9 +270,9 @@ def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
 def untold_advice(checkpoint: str) -> str:
     """What to do there."""
     return (
-        f"if with_backfill was around the stream, make the empty directory {checkpoint}/{CHUNKS} "
-        f"again, in a bucket with an empty file {MADE} in it; if the last source is the stream's "
-        "own, let it take a file first"
+        "if the query ran with stateful or with_backfill, make the empty directory "
+        f"{checkpoint}/{CHUNKS} again, in a bucket with an empty file {MADE} in it; if the last "
+        "source is the stream's own, let it take a file first"
     )
 
 
@@ -379,8 +379,8 @@ def with_backfill(
     query. ``operator`` is Spark's number of the operator for the control rows, if several of the
     query run migrated code. You may set a watermark before or after it: rows of the control source
     have no event time and do not move it. Use the result from the query's first start. If the query
-    has run without it, `statemigrate adopt` adds the control source, unless the query's sources
-    have names. In that case (``readStream.name``, with
+    has run without it, `statemigrate backfill --prepare` adds the control source, unless the
+    query's sources have names. In that case (``readStream.name``, with
     ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the control source has a name,
     too.
 
@@ -474,7 +474,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
     if not stream.isStreaming:
         raise StartupError(
             "SM-BACKFILL-010",
-            "with_backfill was given a DataFrame that is not a stream",
+            "the rows of the operator are a DataFrame that is not a stream",
             expected="what spark.readStream made",
             found="a DataFrame of a batch",
             next_action="pass the stream that the query reads",
@@ -485,7 +485,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
             f"the stream already has a column {MARKER}",
             expected="a stream without it, since it tells control rows from the stream's own",
             found=", ".join(columns),
-            next_action="call with_backfill once, or rename the column",
+            next_action="call stateful or with_backfill once on a stream, or rename the column",
         )
     wrong = [name for name in keys if columns.count(name) != 1 or keys.count(name) != 1]
     if wrong or not keys:
@@ -494,7 +494,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
             "by does not name the columns that the stream is grouped by",
             expected=f"one or more of {', '.join(columns)}, each once",
             found=repr(keys),
-            next_action="pass the names that groupBy gets; make a column of an expression first",
+            next_action="pass names of columns; make a column of an expression first",
         )
     _check_event_time(stream, keys)
 
@@ -507,7 +507,8 @@ def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
             f"the stream is grouped by its event time, {', '.join(timed)}",
             expected="keys without the column that has the watermark",
             found="control rows would be as late as their keys, and be dropped by the watermark",
-            next_action="migrate by touch, without with_backfill",
+            next_action="migrate by touch: migrated on the processor, and neither stateful nor "
+            "with_backfill",
         )
 
 

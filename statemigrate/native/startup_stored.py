@@ -245,7 +245,8 @@ def _refused(
         f"checkpoint, in batch {batch}{' or before' if or_before else ''}",
         expected=f"{', '.join(names)} among the state variables, as an earlier run had them",
         found=f"{listed}: {why}",
-        next_action=f"stop the query; `statemigrate repair {argument(path)}` says what can be "
+        next_action=f"stop the query; `statemigrate doctor {argument(path)} --repair` says what "
+        "can be "
         "brought back of it, and with --apply makes a new checkpoint that has it; or, to give up "
         f"the forgotten values, run the code once with handle.deleteIfExists({names[0]!r}) and "
         f"pass accept_edited=({names[0]!r},)",

@@ -24,7 +24,12 @@ import pyarrow as pa
 from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks
 from statemigrate.checkpoint.logs.entries import codec_of, is_avro, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, used_partitions
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape, StoreShape
+from statemigrate.checkpoint.operators.shapes import (
+    CheckpointShape,
+    OperatorShape,
+    StoreShape,
+    row_json,
+)
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec
@@ -48,7 +53,7 @@ from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files, LocalFiles, local_path
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.escaped_text import visible
-from statemigrate.rewrite.arrow_types import list_array, row_json
+from statemigrate.rewrite.arrow_types import list_array
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.column_pairing import FamilyAddress

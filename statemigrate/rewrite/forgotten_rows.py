@@ -21,7 +21,12 @@ from statemigrate.checkpoint.logs.entries import codec_of, is_avro, read_commit
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.operators.described import read_operator
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, FamilyShape, OperatorShape
+from statemigrate.checkpoint.operators.shapes import (
+    CheckpointShape,
+    FamilyShape,
+    OperatorShape,
+    row_json,
+)
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
 from statemigrate.checkpoint.rows.wrapping import RowLayout
@@ -32,7 +37,7 @@ from statemigrate.deployment import is_family_of
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.native.deployment_check import RECORD, StoreRecord, read_record, record_document
-from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_json, row_type
+from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_type
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families

@@ -250,7 +250,8 @@ class Target:
                 f"{self.files.location} is a checkpoint already",
                 expected="a directory that is not there yet",
                 found="the file metadata, which makes it a checkpoint",
-                next_action="if this command made it before, it is whole: `statemigrate verify` "
+                next_action="if this command made it before, it is whole: `statemigrate rewrite "
+                "--verify` "
                 "compares it with the old one; else name another directory",
                 path=self.files.location,
                 contents="checkpoint",

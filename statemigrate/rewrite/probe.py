@@ -44,11 +44,14 @@ if TYPE_CHECKING:
 #
 # The function is the user's: it turns its input streams into the result. A schema is said where the
 # stream is, in the annotation of its parameter: ``Annotated[DataFrame, "id string, n int"]``, or
-# the DDL alone. What is said on the command line outranks it.
+# the DDL alone. What is said on the command line outranks it. A parameter for the Spark session is
+# no stream: it gets the session.
 
 
 Schema = Any
 """DDL text, or a ``StructType``."""
+_SESSIONS = ("spark", "session", "spark_session")
+"""The names by which a parameter without annotation is the Spark session."""
 
 
 def input_schemas(
@@ -56,9 +59,13 @@ def input_schemas(
 ) -> dict[str, Schema]:
     """The schema of each stream, by the name of its parameter; one for every one that needs it.
 
-    Raises `CodeError` for a stream whose schema is not said, and for one that there is not.
+    A parameter that is annotated with ``SparkSession``, or has no annotation and the name of one,
+    is no stream. Raises `CodeError` for a stream whose schema is not said, and for one that there
+    is not.
     """
-    parameters = _parameters(function, reference)
+    every = _parameters(function, reference)
+    sessions = {name for name in every if name not in given and _is_session(every[name])}
+    parameters = {name: each for name, each in every.items() if name not in sessions}
     unknown = sorted(set(given) - set(parameters))
     if unknown:
         raise _error(
@@ -73,7 +80,7 @@ def input_schemas(
     said = {name: given.get(name, _annotated(each, names)) for name, each in parameters.items()}
     missing = [name for name, schema in said.items() if schema is None]
     if missing or not said:
-        raise _unsaid(reference, missing)
+        raise _unsaid(reference, missing, sorted(sessions))
     return {name: _checked(schema, name, reference) for name, schema in said.items()}
 
 
@@ -103,7 +110,17 @@ def _read(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 def input_names(function: object) -> set[str]:
     """The names of the inputs that a function reads; none of what is no function."""
-    return set(_read(function)) if callable(function) else set()
+    found = _read(function) if callable(function) else {}
+    return {name for name, each in found.items() if not _is_session(each)}
+
+
+def _is_session(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is for the Spark session, by its annotation, or by its name alone."""
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        return parameter.name in _SESSIONS
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    return name.split(".")[-1] == "SparkSession"
 
 
 def _annotated(parameter: inspect.Parameter, names: Mapping[str, Any]) -> Schema | None:
@@ -150,16 +167,20 @@ def _checked(schema: Schema, name: str, reference: str) -> Schema:
     return schema
 
 
-def _unsaid(reference: str, missing: list[str]) -> CodeError:
+def _unsaid(reference: str, missing: list[str], sessions: list[str]) -> CodeError:
     if not missing:
+        name = reference.rpartition(":")[2] or "query"
+        stream = 'events: Annotated[DataFrame, "id string, amount double"]'
         return _error(
             "SM-CODE-010",
             reference,
             "takes no input stream",
-            expected="a parameter for each input stream",
-            found="no parameter",
-            next_action="let the function take its streams, instead of opening them; or let the "
-            "new code run on a little input and give its checkpoint with --like",
+            expected=f"a parameter for each input stream, as in def {name}({stream})",
+            found=f"only {', '.join(sessions)}, which gets the Spark session"
+            if sessions
+            else "no parameter",
+            next_action="let the function take its streams, and open them where it is called; or "
+            "let the new code run on a little input and give its checkpoint with --like",
         )
     name = missing[0]
     return _error(
@@ -213,9 +234,10 @@ def run_probe(
     schemas = input_schemas(function, inputs or {}, name)
     session = _session(spark, conf or {})
     streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
+    sessions = dict.fromkeys(_read(function).keys() - schemas.keys(), session)
     checkpoint = folder / "checkpoint"
     with only_looking(checkpoint.as_uri()):
-        result = _result(function, streams, name)
+        result = _result(function, {**streams, **sessions}, name)
     query, taken = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)
@@ -251,10 +273,10 @@ def _empty(session: SparkSession, schema: Schema, folder: Path) -> DataFrame:
 
 
 def _result(
-    function: Callable[..., Any], streams: Mapping[str, DataFrame], reference: str
+    function: Callable[..., Any], given: Mapping[str, DataFrame | SparkSession], reference: str
 ) -> DataFrame:
     try:
-        result = function(**streams)
+        result = function(**given)
     except Exception as cause:
         raise _failed("SM-CODE-013", reference, "does not run on empty streams", cause) from cause
     if not getattr(result, "isStreaming", False):

@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.operators.metadata import FIRST_METADATA, entry_of, is_at
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, FamilyShape, OperatorShape
+from statemigrate.checkpoint.operators.shapes import (
+    CheckpointShape,
+    FamilyShape,
+    OperatorShape,
+    all_nullable,
+)
 from statemigrate.checkpoint.stores.files import read_snapshot
 from statemigrate.errors import RewriteError
 from statemigrate.files import Entry, Files, local_path
 from statemigrate.files.hadoop_jvm import has_jvm
 from statemigrate.native.checkpoint import uri_of
 from statemigrate.native.retrying import whole
-from statemigrate.rewrite.arrow_types import all_nullable
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord

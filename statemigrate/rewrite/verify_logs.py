@@ -84,7 +84,10 @@ class _Recorded:
             return None
         hashes = (hashlib.sha256(each).hexdigest() for each in _versions(self.new, name))
         if self.record.files[name] in hashes:
-            return Found(f"new {name} was changed by `adopt` since, as its copy shows", "untried")
+            return Found(
+                f"new {name} was changed by `backfill --prepare` since, as its copy shows",
+                "untried",
+            )
         if self._is_of_a_foreign_log(name) and self._has_gone_on:
             return Found(f"new {name}: its source may have written it anew since", "untried")
         return Found(f"new {name} is not what the rewrite wrote", "problem")

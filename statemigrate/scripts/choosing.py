@@ -296,6 +296,7 @@ def _before_the_first(lineage: Lineage, target: str) -> LineageError:
         f"No script made {target}: it is the state before the first one.",
         expected=f"one of {', '.join(m.revision for m in lineage.migrations)}",
         found=target,
-        next_action=f"`statemigrate show {argument(lineage.store)}@base+1` shows the first script",
+        next_action=f"`statemigrate history --show {argument(lineage.store)}@base+1` shows the "
+        "first script",
         store=lineage.store,
     )

@@ -30,3 +30,35 @@ class Everything(StatefulProcessor):
 
     def close(self):
         pass
+
+
+class Expiring(StatefulProcessor):
+    """Keeps a value, a list and a map that expire after a day, and timers of the clock."""
+
+    DAY = 24 * 60 * 60 * 1000
+
+    def init(self, handle):
+        self.handle = handle
+        self.last = handle.getValueState("last", "n BIGINT, at TIMESTAMP", self.DAY)
+        self.all = handle.getListState("all", "n BIGINT, text STRING", self.DAY)
+        self.each = handle.getMapState("each", "n BIGINT", "at TIMESTAMP", self.DAY)
+        self.plain = handle.getListState("plain", "text STRING")
+
+    def handleInputRows(self, key, rows, timerValues):
+        for row in rows:
+            self.last.update((row.n, row.at))
+            self.all.appendValue((row.n, None if row.n % 3 else f"{row.k},{row.n}"))
+            self.each.updateValue((row.n % 5,), (row.at,))
+            self.plain.appendList([(f"{row.k},",), (",",)])
+            if row.n % 7 == 0:
+                self.plain.put([(f"{row.n}",)])
+            if row.n % 11 == 0:
+                self.each.removeKey((row.n % 5,))
+        self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + self.DAY)
+        yield Row(k=key[0], n=len(list(self.all.get())), seen="")
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        yield from ()
+
+    def close(self):
+        pass

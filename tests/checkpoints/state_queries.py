@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,14 @@ def variables(read: Callable[[str], Any]) -> Any:
     return stream.groupBy("k").transformWithState(Everything(), out, "Append", "EventTime")
 
 
+def expiring(read: Callable[[str], Any]) -> Any:
+    from state_processors import Expiring
+
+    out = "k STRING, n BIGINT, seen STRING"
+    processor = Expiring()
+    return read("one").groupBy("k").transformWithState(processor, out, "Append", "ProcessingTime")
+
+
 QUERIES: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     "aggregation": aggregation,
     "windows": windows,
@@ -137,7 +146,10 @@ QUERIES: dict[str, Callable[[Callable[[str], Any]], Any]] = {
     "limit": limit,
     "groups": groups,
     "variables": variables,
+    "expiring": expiring,
 }
+_BY_THE_CLOCK = {"expiring"}
+"""Queries that run batches as long as they are let, since a timer may end at any moment."""
 _UPDATE = {"aggregation", "no keys", "groups"}
 
 
@@ -183,6 +195,12 @@ class StateQuery:
         mode = "update" if self.name in _UPDATE else "append"
         writer = result.writeStream.outputMode(mode).foreachBatch(self._sink)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
+        if self.name in _BY_THE_CLOCK:
+            query = writer.start()
+            while query.isActive and not (self.checkpoint / "commits" / "5").exists():
+                time.sleep(0.1)
+            query.stop()
+            return
         writer.trigger(availableNow=True).start().awaitTermination()
 
     def _stream(self, source: str) -> Any:

@@ -12,7 +12,7 @@ from support.new_checkpoints import is_published, is_shut
 from support.offset_logs import tree
 from support.spark_checkpoints import variables
 
-from statemigrate import log
+from statemigrate.commands.current import log
 from statemigrate.event_log.log import LOG
 from statemigrate.rewrite.claims import MAKING
 

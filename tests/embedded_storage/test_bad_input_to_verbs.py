@@ -90,7 +90,7 @@ def test_a_damaged_file_is_named(root: Path, words: list[str]) -> None:
     told = lines(result)
     assert result.exit_code == 1
     assert told["error"] == f"{largest} is not what was written [SM-EMBEDDED-018]"
-    assert "`statemigrate repair CHECKPOINT`" in told["next"]
+    assert "`statemigrate doctor CHECKPOINT --repair`" in told["next"]
     assert "restore the checkpoint directory from a copy" in told["next"]
     assert "Traceback" not in result.stderr
 

@@ -9,17 +9,23 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from support.notes import NEW as NEWEST
+from support.notes import OLD as OLDEST
+from support.notes import family as notes_family
+from support.notes import lineage, note
 from support.partitions import COUNTS, as_first_release, batch, batches
 
+from statemigrate.access import DualAccess
+from statemigrate.budget import Budget, run_chunk
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.content_hash import contents_of
 from statemigrate.embedded.families import RocksFamily
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths
-from statemigrate.embedded.replaced_values import contents_in
+from statemigrate.embedded.replaced_values import Lookup, contents_in
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.versions import same_contents
-from statemigrate.families import Span
+from statemigrate.families import Source, Span
 from statemigrate.formats import Struct
 
 FORMAT = Struct("n BIGINT")
@@ -237,6 +243,44 @@ def test_of_what_an_older_release_wrote_nothing_is_said_until_it_was_read_whole(
     assert after.contents == in_files(place, after)
     later = batch(place, after, 4, {b"d": 5})
     assert later.contents == in_files(place, later)
+
+
+def test_hashes_of_an_earlier_kind_are_unknown_until_the_state_was_read_whole(place):
+    first = batch(place, PartitionState(), 0, {b"a": 1, b"b": 2}, snapshot=True)
+    document = first.to_json()
+    document["contents"][COUNTS.name]["hash"] = "a" * 64
+    document["snapshot"]["contents"][COUNTS.name]["hash"] = "b" * 64
+    earlier = PartitionState.from_json(document)
+    assert earlier.contents is None
+    assert earlier.snapshot.contents is None
+    unread = batch(place, earlier, 1, {b"c": 3})
+    assert unread.contents is None
+    after = batch(place, unread, 2, {b"d": 4}, snapshot=True)
+    assert after.contents == in_files(place, after)
+
+
+def test_a_backfill_looks_up_no_value_that_it_has_scanned(place, monkeypatch):
+    number = 10_000
+    old, new = notes_family("notes", OLDEST), notes_family("notes", NEWEST)
+    partition = Partition(place, PartitionState(), 0)
+    target = partition.target(old, "value")
+    for n in range(number):
+        target.put(b"%05d" % n, note(OLDEST, "text"))
+    partition = Partition(place, partition.commit(snapshot=False), 1)
+    looked_up = []
+    present = Lookup.present_values
+    monkeypatch.setattr(
+        Lookup,
+        "present_values",
+        lambda lookup, keys: looked_up.extend(keys) or present(lookup, keys),
+    )
+    source = Source(partition.source(old, "value"), lineage("notes").path(OLDEST, NEWEST))
+    access = DualAccess("notes", partition.target(new, "value"), [source])
+    chunk = run_chunk(access, source, partition, Budget(number, 1e9))
+    after = partition.commit(snapshot=False)
+    assert (chunk.migrated, after.contents[new.name].records) == (number, number)
+    assert after.contents == in_files(place, after)
+    assert looked_up == []
 
 
 def test_a_hash_that_was_wrong_is_corrected_where_snapshot_and_files_agree(place, caplog):

@@ -1,5 +1,7 @@
 """Every verb that plans compares the scripts with those applied, and takes `accept_edited`."""
 
+from functools import partial
+
 import pytest
 from support import checkpoints
 
@@ -29,9 +31,9 @@ VERBS = {
     ),
     "reader": read,
     "quarantine": lambda checkpoint, **options: list(
-        statemigrate.quarantine("items", checkpoint, **options)
+        statemigrate.status(checkpoint, failed="items", **options)
     ),
-    "retire": statemigrate.retire,
+    "retire": partial(statemigrate.backfill, retire=True),
     "backfill": statemigrate.backfill,
 }
 
@@ -56,4 +58,4 @@ def test_what_was_accepted_is_read_with_the_script_as_it_is(edited):
     )
     assert (report.migrated, dict(report.left)) == (10, {"items": 0})
     assert moved[-1] == (10, 10)
-    assert statemigrate.retire(checkpoint, **options).dropped == ("items",)
+    assert statemigrate.backfill(checkpoint, **options, retire=True).dropped == ("items",)

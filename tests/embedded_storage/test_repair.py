@@ -1,4 +1,4 @@
-"""`statemigrate repair` of a stopped query of the embedded engine, without Spark."""
+"""`statemigrate doctor --repair` of a stopped query of the embedded engine, without Spark."""
 
 import json
 import shutil
@@ -10,8 +10,8 @@ from support.histories.commands import Command, to_json
 from support.histories.lives import Deployment
 from support.histories.values import lineage
 
-from statemigrate import repair
 from statemigrate.cli.main import main
+from statemigrate.commands.repair import repair
 from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.layout import DirectoryLock, Layout
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
@@ -116,7 +116,7 @@ def test_the_proven_copies_bring_back_a_version_of_which_every_file_is_gone(plac
     lives.run(str(place), DEPLOYED.to_json())
     assert manifest(place).version == 8
     # Of its log, what was done.
-    result = CliRunner().invoke(main, ["log", str(place / "checkpoint")])
+    result = CliRunner().invoke(main, ["history", "--checkpoint", str(place / "checkpoint")])
     assert "found and repaired" in result.output
 
 
@@ -219,10 +219,16 @@ def test_a_running_query_is_not_repaired(place):
 def test_the_command_says_first_then_does_and_its_exit_code_tells(place):
     lost = durable(place, 0, manifest(place).partitions[0].changelogs[-1])
     lost.unlink()
-    command = ["repair", str(place / "checkpoint"), "--working-directory", str(place / "working")]
+    command = [
+        "doctor",
+        "--repair",
+        str(place / "checkpoint"),
+        "--working-directory",
+        str(place / "working"),
+    ]
     said = CliRunner().invoke(main, command)
     assert said.exit_code == 1
-    assert f"statemigrate repair {place / 'checkpoint'} --apply" in said.output
+    assert f"statemigrate doctor {place / 'checkpoint'} --repair --apply" in said.output
     done = CliRunner().invoke(main, [*command, "--apply", "--json"])
     assert done.exit_code == 0, done.output
     document = json.loads(done.output)

@@ -81,7 +81,7 @@ def test_all_values_are_migrated_and_progress_only_grows(several, tmp_path):
     assert len(processes) == 2
     assert str(os.getpid()) not in processes
     assert entries(checkpoint, folder) == {n: expected(n) for n in range(COUNT)}
-    assert statemigrate.retire(checkpoint, migrations=folder).dropped == ("items",)
+    assert statemigrate.backfill(checkpoint, migrations=folder, retire=True).dropped == ("items",)
     assert entries(checkpoint, folder) == {n: expected(n) for n in range(COUNT)}
 
 
@@ -312,7 +312,15 @@ def test_an_export_whose_process_is_killed_leaves_no_file(several, monkeypatch, 
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("words", [("backfill",), ("retire",), ("status",)], ids=lambda w: w[0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backfill",),
+        ("backfill", "--retire"),
+        ("status",),
+    ],
+    ids=lambda w: w[0],
+)
 def test_little_state_is_done_without_what_takes_long_to_load(words, tmp_path):
     checkpoint, folder = prepared(tmp_path, count=20)
     if words != ("backfill",):

@@ -102,7 +102,7 @@ def test_one_bad_file_of_a_snapshot_fails_the_restore_every_time(place, kind, ho
         with pytest.raises(CorruptFileError) as raised:
             contents(place, state)
         assert raised.value.data["path"] == str(path)
-        assert "statemigrate repair CHECKPOINT" in raised.value.next_action
+        assert "statemigrate doctor CHECKPOINT --repair" in raised.value.next_action
     path.write_bytes(good)
     assert contents(place, state) == MANY
 

@@ -34,7 +34,10 @@ def test_get_export_status_and_quarantine_go_on(checkpoint: str) -> None:
     run("export", "items", "--output", "all.jsonl", "--checkpoint", checkpoint)
     assert len(Path("all.jsonl").read_text().splitlines()) == 10
     assert "items  value state" in run("status", "--checkpoint", checkpoint)
-    assert run("quarantine", "items", "--checkpoint", checkpoint) == "Nothing was left behind\n"
+    assert (
+        run("status", "--failed", "items", "--checkpoint", checkpoint)
+        == "Nothing was left behind\n"
+    )
 
 
 def test_the_broken_store_itself_is_told_with_where_to_look(checkpoint: str) -> None:

@@ -19,14 +19,13 @@ from session import Session
 
 from statemigrate import (
     Rollback,
-    adopt,
     backfill,
     migrated,
     pause_backfill,
     rollback,
-    undo_adoption,
     with_backfill,
 )
+from statemigrate.commands.adopt import adopt, undo_adoption
 from statemigrate.errors import StatemigrateError
 
 OUTPUT = "id BIGINT, files STRING, seen STRING"

@@ -303,8 +303,8 @@ def test_every_command_that_is_proposed_quotes_what_comes_from_data():
         for number in unquoted(ast.parse(path.read_bytes()))
     }
     assert not found
-    assert unquoted(ast.parse('f"run `statemigrate show {store}`"'))
-    assert not unquoted(ast.parse('f"run `statemigrate show {argument(store)}`: {store}"'))
+    assert unquoted(ast.parse('f"run `statemigrate new {store}`"'))
+    assert not unquoted(ast.parse('f"run `statemigrate new {argument(store)}`: {store}"'))
 
 
 def test_each_payload_is_shown_on_one_line():

@@ -196,7 +196,7 @@ def test_no_name_begins_a_line_of_a_script_that_is_shown(place):
     folder.new("totals", "as it is", new=before, new_key=after, baseline=True)
     folder.new("totals", "change", new=after, infer=True)
     for revision in ("totals@base", "totals@head"):
-        words = ["--migrations", str(folder.directory), "show", revision]
+        words = ["--migrations", str(folder.directory), "history", "--show", revision]
         answer = CliRunner().invoke(main, words)
         assert answer.exit_code < 2, answer.output
         assert LINE in answer.output

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from statemigrate import StateReader, current, status
+from statemigrate import StateReader, status
 from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
 from statemigrate.checkpoint.codecs.opening import decompressed
 from statemigrate.checkpoint.codecs.reading import PIECE
@@ -106,7 +106,7 @@ def test_a_store_without_families_is_a_named_error(tmp_path, monkeypatch):
     place = str(layout.checkpoint)
     for ask in (
         lambda: status(place),
-        lambda: current(place),
+        lambda: status(place, revisions=True),
         lambda: baseline(place),
         lambda: StateReader(place).get("empty", 1),
     ):

@@ -128,7 +128,7 @@ def test_quarantined_values_are_listed_exported_and_tried_again(
     status = json.loads(run(folder, "status", *where, "--json").stdout)
     assert status["stores"][0]["quarantined"] == len(ODD)
     assert f"shows why {len(ODD)} fail" in status["stores"][0]["next_action"]
-    listed = run(folder, "quarantine", "tally", *where, "--json")
+    listed = run(folder, "status", "--failed", "tally", *where, "--json")
     assert listed.exit_code == 1
     found = json.loads(listed.stdout)
     assert sorted(each["key"][0] for each in found) == sorted(f"k{number}" for number in ODD)
@@ -139,14 +139,14 @@ def test_quarantined_values_are_listed_exported_and_tried_again(
         key: value for key, value in expected.stored(CENTS)["tally"].items() if value["cents"] % 2
     }
     path = tmp_path / "failed.jsonl"
-    assert run(folder, "quarantine", "tally", *where, "--output", path).exit_code == 1
+    assert run(folder, "status", "--failed", "tally", *where, "--output", path).exit_code == 1
     assert [json.loads(line) for line in path.read_text().splitlines()] == found
     scripts.write()
     # The script was applied to this checkpoint as it was, and is another now.
-    refused = run(folder, "quarantine", "tally", *where)
+    refused = run(folder, "status", "--failed", "tally", *where)
     assert "was edited after it was applied" in refused.stderr
     accept = ("--accept-edited", AMOUNTS)
-    corrected = run(folder, "quarantine", "tally", *where, *accept, "--json")
+    corrected = run(folder, "status", "--failed", "tally", *where, *accept, "--json")
     assert (corrected.exit_code, {each["cause"] for each in json.loads(corrected.stdout)}) == (
         0,
         {None},
@@ -166,17 +166,17 @@ def test_quarantined_values_are_listed_exported_and_tried_again(
 def test_what_is_empty_is_retired_and_what_is_not_is_kept(pipeline, scripts, expected):
     folder = scripts.write()
     pipeline.deploy(CentsTally())
-    kept = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
+    kept = run(folder, "backfill", "--retire", "--checkpoint", pipeline.checkpoint)
     assert (kept.exit_code, kept.stdout.splitlines()[0]) == (
         1,
         f"Kept tally: it holds {KEYS} values",
     )
     backfill(pipeline.checkpoint, migrations=folder)
-    dropped = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
+    dropped = run(folder, "backfill", "--retire", "--checkpoint", pipeline.checkpoint)
     assert (dropped.exit_code, dropped.stdout) == (0, "Dropped tally: it was empty\n")
     expected.drain(AMOUNTS)
     assert pipeline.stored() == expected.stored(AMOUNTS)
-    again = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
+    again = run(folder, "backfill", "--retire", "--checkpoint", pipeline.checkpoint)
     assert (again.exit_code, again.stdout) == (0, "Nothing to drop: every store has one family\n")
     pipeline.feed(batch("second", range(5)))
     pipeline.deploy(migrated(AmountsTally(), migrations=folder))
@@ -192,7 +192,7 @@ def test_a_running_query_is_left_alone(pipeline, scripts):
         before = pipeline.stored()
         with pytest.raises(CheckpointInUseError, match="stop that query first"):
             backfill(pipeline.checkpoint, migrations=folder)
-        result = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
+        result = run(folder, "backfill", "--retire", "--checkpoint", pipeline.checkpoint)
         assert result.exit_code == 1
         assert "expected: no other running query" in result.stderr
     finally:
@@ -205,7 +205,7 @@ def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
     pipeline.deploy_natively(CentsTally())
     with pytest.raises(CheckpointError, match="has run without the control source"):
         backfill(pipeline.checkpoint, migrations=folder)
-    kept = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
+    kept = run(folder, "backfill", "--retire", "--checkpoint", pipeline.checkpoint)
     assert (kept.exit_code, kept.stdout.splitlines()[0]) == (
         1,
         f"Kept tally: it holds {KEYS} values",
@@ -214,7 +214,7 @@ def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
     pipeline.deploy_natively(
         migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint)
     )
-    later = run(folder, "retire", "--checkpoint", pipeline.checkpoint)
+    later = run(folder, "backfill", "--retire", "--checkpoint", pipeline.checkpoint)
     expected = "tally is empty: the first batch after the query's next start drops it\n"
     assert (later.exit_code, later.stdout) == (0, expected)
 
@@ -223,11 +223,11 @@ def test_what_would_fail_on_spark_s_own_state_is_listed(pipeline, scripts):
     pipeline.deploy_natively(CentsTally())
     folder = scripts.write(PICKY)
     where = ("--checkpoint", pipeline.checkpoint)
-    listed = run(folder, "quarantine", "tally", *where, "--json")
+    listed = run(folder, "status", "--failed", "tally", *where, "--json")
     found = json.loads(listed.stdout)
     assert sorted(each["key"][0] for each in found) == sorted(f"k{number}" for number in ODD)
     scripts.write()
-    none = run(folder, "quarantine", "tally", *where)
+    none = run(folder, "status", "--failed", "tally", *where)
     assert (none.exit_code, none.stdout) == (0, "Nothing was left behind\n")
 
 

@@ -16,7 +16,6 @@ from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, Scripts, b
 
 from statemigrate import (
     BackfillListener,
-    adopt,
     backfill,
     dry_run,
     migrated,
@@ -24,6 +23,7 @@ from statemigrate import (
     status,
     with_backfill,
 )
+from statemigrate.commands.adopt import adopt
 from statemigrate.errors import StartupError
 
 SETTINGS = {

@@ -21,7 +21,8 @@ from pipelines import Pipeline
 from systems.sessions import session, settings
 from tally import AmountsTally, CentsTally
 
-from statemigrate import RewriteOptions, backfill, fork, migrated, rewrite, verify
+from statemigrate import RewriteOptions, backfill, fork, migrated, rewrite
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
 from statemigrate.files import hadoop_failures as reaching
 from statemigrate.files.open import open_files

@@ -14,7 +14,8 @@ from support.files_contract import CONTENT, FilesContract
 from systems.s3_proxy import Faults, S3Proxy
 from tally import AmountsTally, CentsTally, batch
 
-from statemigrate import RewriteOptions, get, migrated, rewrite, status, verify
+from statemigrate import RewriteOptions, get, migrated, rewrite, status
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import StorageError
 from statemigrate.files import hadoop_failures as reaching
 from statemigrate.files.open import open_files

@@ -7,17 +7,17 @@ from native_pipeline import NativePipeline
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, Scripts, batch
 
 from statemigrate import (
-    adopt,
     backfill,
     backfill_status,
     dry_run,
     export,
     get,
     migrated,
-    retire,
     status,
     with_backfill,
 )
+from statemigrate.commands.adopt import adopt
+from statemigrate.commands.retire import retire
 from statemigrate.files.open import open_files
 
 pytestmark = pytest.mark.integration

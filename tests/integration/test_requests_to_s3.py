@@ -16,7 +16,9 @@ from paged_pipeline import TallyPages
 from pipelines import Pipeline
 from tally import AmountsTally, CentsTally, batch
 
-from statemigrate import adopt, backfill, fork, get, migrated, rewrite, status, verify
+from statemigrate import backfill, fork, get, migrated, rewrite, status
+from statemigrate.commands.adopt import adopt
+from statemigrate.commands.rewrite import verify
 
 pytestmark = pytest.mark.integration
 

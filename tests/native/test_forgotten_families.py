@@ -11,8 +11,10 @@ from pyspark.sql.streaming import StatefulProcessor
 from support.sessions import spark_version
 from tally import AMOUNTS, CENTS, CentsTally, Expected, Scripts, batch
 
-from statemigrate import fork, migrated, repair, verify
+from statemigrate import fork, migrated
 from statemigrate.commands.forgotten_families import restore_forgotten
+from statemigrate.commands.repair import repair
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError, StartupError
 from statemigrate.pages.record import VARIABLE
 from statemigrate.state.project import Project

@@ -25,7 +25,8 @@ from tally import (
     batch,
 )
 
-from statemigrate import backfill, log, migrated, with_backfill
+from statemigrate import backfill, migrated, with_backfill
+from statemigrate.commands.current import log
 from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage import ProcessSession
 from statemigrate.native.paged_operators import chunk_files

@@ -7,7 +7,8 @@ import pytest
 from paged_pipeline import TallyPages, check_families
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import backfill, backfill_status, log, migrated, pause_backfill
+from statemigrate import backfill, backfill_status, migrated, pause_backfill
+from statemigrate.commands.current import log
 from statemigrate.files.confined import ConfinedPath
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.paged_operators import chunk_files

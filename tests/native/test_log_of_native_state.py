@@ -11,8 +11,9 @@ from paged_pipeline import PagedPipeline
 from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, batch
 from tally_functions import Tally
 
-from statemigrate import backfill, current, fork, log, migrated, pause_backfill
+from statemigrate import backfill, fork, migrated, pause_backfill, status
 from statemigrate.cli import main
+from statemigrate.commands.current import log
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import CODE_VERSION
 from statemigrate.event_log.log import LOG
@@ -65,7 +66,9 @@ def test_deployments_are_told_once_each_and_copies_take_the_log_along(
     assert told(pipeline) == expected
     upgrade = log(pipeline.checkpoint).entries[0]
     assert upgrade.spark == spark.version
-    (store,) = current(pipeline.checkpoint, migrations=scripts.directory, spark=spark).stores
+    (store,) = status(
+        pipeline.checkpoint, migrations=scripts.directory, spark=spark, revisions=True
+    ).stores
     assert (store.revision, store.older, store.since) == (AMOUNTS, (CENTS,), upgrade.time)
     assert (store.code, store.message, store.is_head) == ("release-2", "Change amounts", True)
     fork(pipeline.checkpoint, tmp_path / "last")
@@ -143,8 +146,12 @@ def test_a_function_tells_of_its_first_start_too(spark, tmp_path, scripts, monke
         ("start", 1, CENTS, AMOUNTS, "done", "release-2"),
     ]
     targets = {"tally": AMOUNTS}
-    found = current(
-        pipeline.checkpoint, migrations=deployments.folder, targets=targets, spark=spark
+    found = status(
+        pipeline.checkpoint,
+        migrations=deployments.folder,
+        targets=targets,
+        spark=spark,
+        revisions=True,
     )
     assert [each.store for each in found.stores] == ["tally"]
 
@@ -193,7 +200,7 @@ def test_plans_and_pauses_of_a_backfill_are_told(planned, scripts):
         (0, {**keys, "share": "0.25"}),
         (0, {**keys, "withdrawn": "1", "share": "0.5", "keys_per_second": "300"}),
     ]
-    shown = CliRunner().invoke(main, ["log", str(at)], env={"COLUMNS": "200"})
+    shown = CliRunner().invoke(main, ["history", "--checkpoint", str(at)], env={"COLUMNS": "200"})
     assert f"backfill paused; withdrawn {paused}" in shown.output
     assert (
         f"backfill planned; chunks {first.chunks}, families {families}, keys {first.keys}"

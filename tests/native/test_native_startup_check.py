@@ -93,7 +93,7 @@ def test_code_of_another_format_is_refused(standing):
     pipeline, scripts, _ = standing
     message = refused(pipeline, scripts, CentsTally)
     assert "the code's schema is not the one of its target revision" in message
-    assert "statemigrate show tally@head" in message
+    assert "statemigrate history --show tally@head" in message
 
 
 def test_a_stored_format_that_differs_from_the_scripts_is_refused(standing):

@@ -4,7 +4,7 @@ import pytest
 from tally import AMOUNTS, CENTS
 from two_paged import SEEN, Counts, Model, NewCounts, NewTally, Tally, TwoPaged, write_scripts
 
-from statemigrate import current, fork, migrated
+from statemigrate import fork, migrated, status
 from statemigrate.files.open import open_files
 from statemigrate.pages.record import records
 
@@ -35,7 +35,7 @@ def test_a_fork_of_a_batch_before_a_migration_is_at_the_revision_of_that_batch(
         new = tmp_path / f"fork-{at}"
         fork(query.checkpoint, new, at_batch=at)
         for (store, operator), revision in zip(named.items(), revisions, strict=True):
-            (found,) = current(new, migrations=folder, operator=operator).stores
+            (found,) = status(new, migrations=folder, operator=operator, revisions=True).stores
             assert (found.store, found.revision) == (store, revision)
             assert records(open_files(new))[operator].stores[store].target.revision == revision
     # The code of that batch goes on there, with what came after it.

@@ -95,7 +95,7 @@ def test_status_counts_entries_of_each_family_and_says_what_is_next(tallies):
     assert family.values == len(held["tally"]) == sum(family.partitions.values()) > 0
     assert store.in_target == len(held[FAMILIES[AMOUNTS]]) == 30 - family.values > 2
     assert store.next_action == f"statemigrate backfill {paged.checkpoint}"
-    retired = statemigrate.retire(paged.checkpoint, migrations=folder)
+    retired = statemigrate.backfill(paged.checkpoint, migrations=folder, retire=True)
     assert (retired.dropped, retired.later, dict(retired.kept)) == ((), (), {"tally": store.left})
 
 
@@ -152,7 +152,10 @@ def test_what_does_not_migrate_is_listed_as_on_spark(tallies, tmp_path):
     other = Scripts(tmp_path / "other").write(edited)
     parts = {"migrations": other, "accept_edited": [AMOUNTS]}
     on_spark, in_pages = (
-        {each.key: each for each in statemigrate.quarantine("tally", pipeline.checkpoint, **parts)}
+        {
+            each.key: each
+            for each in statemigrate.status(pipeline.checkpoint, failed="tally", **parts)
+        }
         for pipeline in (plain, paged)
     )
     assert in_pages
@@ -210,7 +213,7 @@ VERBS = {
     "get": ["get", "tally", "k1", "--checkpoint"],
     "export": ["export", "tally", "--output", "out.jsonl", "--checkpoint"],
     "dry-run": ["dry-run", "tally", "--checkpoint"],
-    "retire": ["retire"],
+    "retire": ["backfill", "--retire"],
 }
 """What is typed, without the checkpoint behind it."""
 

@@ -59,7 +59,7 @@ def test_a_changed_processor_with_scripts_migrates_live(planned, pipeline):
     assert AMOUNTS in tally.text
     assert ("source 1", "live") in asked(found)
     commands = [each.command.split()[1] for each in found.steps if each.command]
-    assert commands == ["plan", "adopt", "dry-run", "status"]
+    assert commands == ["plan", "backfill", "dry-run", "status"]
     assert not found.stops
 
 

@@ -86,7 +86,7 @@ def test_the_operator_after_ours_saw_live_rows_alone(ran):
 def test_before_the_adoption_it_is_said_what_to_do(ran):
     for name in ("backfill", "with_backfill"):
         assert "has run without the control source" in str(ran.refused[name])
-        assert "statemigrate adopt" in ran.refused[name].next_action
+        assert "--prepare" in ran.refused[name].next_action
 
 
 def test_where_two_operators_could_be_meant_both_are_named(ran):
@@ -145,7 +145,7 @@ def test_a_moved_checkpoint_goes_on_where_it_is_once_it_was_adopted(ran, copy):
     moved = RateQuery(ran.spark, copy, ran.scripts)
     with pytest.raises(CheckpointError, match="was moved") as caught:
         moved.run_migrated()
-    assert f"statemigrate adopt {copy}" in caught.value.next_action
+    assert f"statemigrate backfill {copy} --prepare" in caught.value.next_action
     done = adopt(str(copy), apply=True, wait=0)
     assert (done.state, done.moved_from) == ("relocated", (f"file:{ran.query.checkpoint}",))
     backfill(copy, migrations=ran.scripts, operator=TALLY, spark=ran.spark)

@@ -19,8 +19,9 @@ from test_list_and_map_state import FIRST
 from test_values_that_expire import ExpiringAmounts, ExpiringCents
 from words import LIST, MAP, OUTPUT, ROWS, NewWords, Words, write_scripts
 
-from statemigrate import adopt, migrated, rollback, undo_adoption, with_backfill
+from statemigrate import migrated, rollback, with_backfill
 from statemigrate.cli import main
+from statemigrate.commands.adopt import adopt, undo_adoption
 from statemigrate.errors import CheckpointError, LineageError, StartupError
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

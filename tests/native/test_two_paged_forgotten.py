@@ -7,17 +7,16 @@ from two_paged import Counts, Model, NewTally, Tally, TwoPaged, write_scripts
 
 from statemigrate import (
     StartupError,
-    adopt,
     backfill,
     fork,
     get,
     migrated,
-    repair,
-    undo_adoption,
-    verify,
     with_backfill,
 )
+from statemigrate.commands.adopt import adopt, undo_adoption
 from statemigrate.commands.forgotten_families import restore_forgotten
+from statemigrate.commands.repair import repair
+from statemigrate.commands.rewrite import verify
 from statemigrate.errors import CheckpointError
 from statemigrate.files.open import open_files
 from statemigrate.native.paged_operators import paged_names

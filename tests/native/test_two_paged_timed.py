@@ -12,7 +12,8 @@ from two_paged import TwoPaged
 from watermarked import Watermarked
 
 import statemigrate
-from statemigrate import StartupError, backfill, current, log, migrated, status
+from statemigrate import StartupError, backfill, migrated, status
+from statemigrate.commands.current import log
 from statemigrate.families import Span
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
@@ -102,7 +103,7 @@ def test_timers_of_each_go_off_as_in_spark_though_one_migrates_before_the_other(
     for name, revision in zip(NAMES, (NEW, "base"), strict=True):
         (store,) = status(query.checkpoint, migrations=folder, operator=name).stores
         assert (store.store, store.target, store.left) == ("sums", revision, 0)
-        (store,) = current(query.checkpoint, migrations=folder, operator=name).stores
+        (store,) = status(query.checkpoint, migrations=folder, operator=name, revisions=True).stores
         assert (store.revision, store.noted, store.differs) == (revision, revision, False)
     query.feed(*AFTER)
     query.deploy_natively(tuple(migrated(NewOf(name), migrations=folder) for name in NAMES))

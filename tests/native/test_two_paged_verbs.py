@@ -10,18 +10,17 @@ from two_paged import SEEN, Counts, Model, NewCounts, NewTally, Tally, TwoPaged,
 from statemigrate import (
     StateReader,
     backfill,
-    current,
     dry_run,
     export,
     fork,
     get,
-    log,
     migrated,
-    quarantine,
-    retire,
     status,
 )
 from statemigrate.cli import main
+from statemigrate.commands.current import log
+from statemigrate.commands.quarantine import quarantine
+from statemigrate.commands.retire import retire
 from statemigrate.errors import CheckpointError
 from statemigrate.files.open import open_files
 from statemigrate.pages.record import records
@@ -110,7 +109,7 @@ def test_status_retire_and_a_dry_run_count_the_operator_that_is_named(half_way, 
     assert (retired.dropped, retired.later, dict(retired.kept)) == ((), (), {"tally": store.left})
     (family,) = dry_run("tally", query.checkpoint, **named).families
     assert (family.family, family.tried, family.failed) == ("tally", store.left, 0)
-    told = run("retire", query.checkpoint, "--operator", "tallies", code=1)
+    told = run("backfill", "--retire", query.checkpoint, "--operator", "tallies", code=1)
     assert f"status --checkpoint {query.checkpoint} --operator tallies" in told
     told = run("backfill", query.checkpoint, "--operator", "tallies", "--status")
     assert f"statemigrate backfill {query.checkpoint} --operator tallies" in told
@@ -155,9 +154,11 @@ def test_log_and_current_tell_of_each_operator_by_its_own_stores(half_way):
         ("start", 0, "counts", None, CENTS),
         ("start", 1, "tally", CENTS, AMOUNTS),
     }
-    (store,) = current(query.checkpoint, migrations=folder, operator="tallies").stores
+    (store,) = status(
+        query.checkpoint, migrations=folder, operator="tallies", revisions=True
+    ).stores
     assert (store.store, store.revision, store.older) == ("tally", AMOUNTS, (CENTS,))
-    (store,) = current(query.checkpoint, migrations=folder, operator="counts").stores
+    (store,) = status(query.checkpoint, migrations=folder, operator="counts", revisions=True).stores
     assert (store.store, store.revision, store.older) == ("counts", CENTS, ())
 
 

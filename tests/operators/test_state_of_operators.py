@@ -10,7 +10,8 @@ from datetime import timedelta
 import pytest
 from queries import ORDERS, START, run
 
-from statemigrate import StateReader, backfill, baseline, export, get, retire, status
+from statemigrate import StateReader, backfill, baseline, export, get, status
+from statemigrate.commands.retire import retire
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.formats import Struct
 from statemigrate.scripts import ScriptFolder

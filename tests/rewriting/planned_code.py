@@ -18,6 +18,11 @@ def deployed(events: Events):
     return _totals(events.where("v > 0"))
 
 
+def with_a_session(spark, events: Events):
+    limits = spark.createDataFrame([(0,)], "least BIGINT")
+    return _totals(events.join(limits).where("v > least").drop("least"))
+
+
 def written_in_another_way(events: Events):
     rows = events.withColumnRenamed("v", "amount").filter(F.col("amount") > 0)
     return rows.groupBy("k").agg(F.min("amount").alias("low"), F.count(F.lit(1)).alias("n"))

@@ -9,7 +9,8 @@ from fed_queries import Feed
 from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, RewriteAnswers, fork, guarded, lock, plan, rewrite
+from statemigrate import NewCode, RewriteAnswers, fork, guarded, plan, rewrite
+from statemigrate.commands.plan import lock
 from statemigrate.errors import CodeError, CorruptFileError, StartupError, UnsupportedError
 
 pytestmark = pytest.mark.spark

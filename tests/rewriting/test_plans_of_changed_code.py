@@ -9,7 +9,8 @@ from fed_queries import Feed
 from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, lock, plan
+from statemigrate import NewCode, plan
+from statemigrate.commands.plan import lock
 from statemigrate.errors import CodeError
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -71,6 +72,11 @@ def test_without_the_old_code_what_the_state_means_is_not_known(totals):
     assert asked(known) == [("aggregation-0 filter", "unnoticed")]
 
 
+def test_a_function_may_take_the_session_too(totals):
+    found = totals.plan(code.with_a_session)
+    assert "aggregation-0 keys" not in {name for name, _ in asked(found)}
+
+
 def test_code_that_is_known_by_a_checkpoint_alone_is_never_taken_for_the_same(totals):
     target = NewCode(like=str(totals.checkpoint), lock=totals.lock)
     found = plan(str(totals.checkpoint), target=target, migrations=None, spark=totals.session)
@@ -87,7 +93,7 @@ def test_steps_of_a_rewrite_are_commands_with_what_was_given(totals):
     assert commands == [
         f"{rewrite} {given}",
         f"{rewrite} {given} --apply",
-        f"statemigrate verify {totals.checkpoint} {new}",
+        f"statemigrate rewrite {totals.checkpoint} {new} --verify",
     ]
     assert found.stops
     assert found.undo

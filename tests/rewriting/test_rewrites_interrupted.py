@@ -127,10 +127,10 @@ def test_the_command_line_asks_then_writes_then_compares(spark, old, tmp_path, c
     assert not Path(new).exists()
     status, said = called("rewrite", *arguments, "--accept", accepted, "--apply")
     assert status == 0, said.err
-    assert f"Next: `statemigrate verify {old} {new}`" in said.out
-    status, said = called("verify", str(old), new)
+    assert f"Next: `statemigrate rewrite {old} {new} --verify`" in said.out
+    status, said = called("rewrite", "--verify", str(old), new)
     assert (status, "Next: start the new code on it" in said.out) == (0, True)
-    status, said = called("verify", str(old), new, "--json")
+    status, said = called("rewrite", "--verify", str(old), new, "--json")
     assert json.loads(said.out)["problems"] == []
     status, said = called("status", new)
     assert (status, "Rewritten from" in said.out) == (0, True)

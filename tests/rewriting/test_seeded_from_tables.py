@@ -141,7 +141,7 @@ def test_tables_that_are_no_state_are_refused_before_anything_is_written(spark, 
 def test_the_command_line_asks_seeds_and_tells(spark, tmp_path, capsys):
     table = write_json(tmp_path / "history", [{"k": "a", "count": 2, "sum": 3}])
     new = str(tmp_path / "new")
-    arguments = [new, "--from", f"aggregation-0={table}", "--code", "rewritten_code:totals"]
+    arguments = [new, "--from-tables", f"aggregation-0={table}", "--code", "rewritten_code:totals"]
     arguments += ["--input", f"events={DDL}", "--partitions", "2"]
 
     def called(*words):
@@ -149,17 +149,17 @@ def test_the_command_line_asks_seeds_and_tells(spark, tmp_path, capsys):
             main(list(words))
         return ended.value.code, capsys.readouterr()
 
-    status, said = called("seed", *arguments)
+    status, said = called("rewrite", *arguments)
     assert (status, "? source 0 (events) is new" in said.out) == (1, True)
     (accepted,) = re.findall(r"--accept (source-0:[0-9a-f]{6}),", said.out)
-    status, said = called("seed", *arguments, "--accept", accepted, "--apply")
-    assert (status, "Next: `statemigrate verify" in said.out) == (0, True), said.err
+    status, said = called("rewrite", *arguments, "--accept", accepted, "--apply")
+    assert (status, "Next: `statemigrate rewrite" in said.out) == (0, True), said.err
     status, said = called("status", new)
     assert (status, "Seeded from" in said.out) == (0, True)
-    status, said = called("verify", new, "--json")
+    status, said = called("rewrite", "--verify", new, "--json")
     assert (status, json.loads(said.out)["problems"]) == (0, [])
     again = [f"{new}-again", *arguments[1:], "--revision", "base"]
-    status, said = called("seed", *again)
+    status, said = called("rewrite", *again)
     assert (status, "for store 'aggregation-0'" in said.err) == (1, True), said.err
-    status, said = called("verify", str(tmp_path), new)
+    status, said = called("rewrite", "--verify", str(tmp_path), new)
     assert (status, "was made from something else" in said.err) == (1, True)

@@ -10,7 +10,8 @@ from typing import Any
 from pipelines import Pipeline, no_backfill
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import StateReader, backfill, migrated, retire, status
+from statemigrate import StateReader, backfill, migrated, status
+from statemigrate.commands.retire import retire
 
 FIRST = [batch(f"b{n}", range(10 * n, 10 * n + 40)) for n in range(3)]
 NEXT = batch("next", range(30, 70))

@@ -17,8 +17,10 @@ from tally import (
     batch,
 )
 
-from statemigrate import backfill, current, log, migrated, retire
+from statemigrate import backfill, migrated, status
 from statemigrate.cli import main
+from statemigrate.commands.current import log
+from statemigrate.commands.retire import retire
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import CODE_VERSION
 from statemigrate.event_log.log import LOG
@@ -65,7 +67,7 @@ def test_a_life_of_deployments_is_told_in_order(pipeline, scripts, release):
         ("retire", retired[0].batch, AMOUNTS, AMOUNTS, "done", "release-2"),
     ]
     assert (found.since, found.damaged) == (found.entries[-1].time, ())
-    (store,) = current(pipeline.checkpoint, migrations=folder).stores
+    (store,) = status(pipeline.checkpoint, migrations=folder, revisions=True).stores
     upgrade = found.entries[1]
     assert (store.revision, store.older, store.is_head) == (AMOUNTS, (), True)
     assert (store.since, store.code, store.by) == (upgrade.time, "release-2", upgrade.by)
@@ -117,7 +119,7 @@ def test_a_start_whose_first_batch_fails_is_not_said_to_have_upgraded(pipeline, 
     with pytest.raises(Exception, match="not today"):
         pipeline.deploy(migrated(Failing(), migrations=folder))
     assert told(pipeline)[-1] == ("start", 1, AMOUNTS, NESTED, "no batch yet", "release-2")
-    (store,) = current(pipeline.checkpoint, migrations=folder).stores
+    (store,) = status(pipeline.checkpoint, migrations=folder, revisions=True).stores
     assert (store.revision, store.code, store.differs) == (AMOUNTS, "release-1", False)
     release("release-1")
     pipeline.deploy(migrated(AmountsTally(), migrations=folder, targets=older))
@@ -133,7 +135,7 @@ def test_state_from_before_there_was_a_log_is_found(pipeline, scripts, release):
     pipeline.deploy(CentsTally())
     for name in (pipeline.checkpoint / LOG).iterdir():
         name.unlink()
-    (store,) = current(pipeline.checkpoint, migrations=folder).stores
+    (store,) = status(pipeline.checkpoint, migrations=folder, revisions=True).stores
     assert (store.revision, store.since, store.noted) == (CENTS, None, None)
     pipeline.feed(batch("second", range(5)))
     pipeline.deploy(migrated(AmountsTally(), migrations=folder))
@@ -167,16 +169,17 @@ def test_both_are_commands_for_people_and_machines(pipeline, scripts, monkeypatc
         return CliRunner().invoke(main, command)
 
     monkeypatch.setenv("COLUMNS", "80")
-    shown = run("current")
+    shown = run("status", "--revisions")
     assert shown.exit_code == 0, shown.output
     assert "(head)" in shown.output
     assert f"{CENTS}  " in shown.output
-    assert json.loads(run("current", "--json").stdout)["stores"][0]["revision"] == AMOUNTS
-    lines = run("log").output.splitlines()
+    document = json.loads(run("status", "--revisions", "--json").stdout)
+    assert document["stores"][0]["revision"] == AMOUNTS
+    lines = run("history", "--checkpoint").output.splitlines()
     assert f"backfill: tally upgrade {CENTS} -> {AMOUNTS}, 1 older family" in lines[1]
     assert f"start: tally at {CENTS}" in lines[2]
-    entries = json.loads(run("log", "--json").stdout)["entries"]
+    entries = json.loads(run("history", "--json", "--checkpoint").stdout)["entries"]
     assert [each["verb"] for each in entries] == ["backfill", "start"]
     for name in (pipeline.checkpoint / LOG).iterdir():
         name.write_text("{}")
-    assert run("log").exit_code == 1
+    assert run("history", "--checkpoint").exit_code == 1

@@ -67,7 +67,7 @@ def test_code_that_is_not_written_for_the_target(old, scripts):
         f"store tally: the code's schema is not the one of its target revision {AMOUNTS}",
         "expected: struct<n:bigint,amount:decimal(18,2)", "amount: missing, expected DECIMAL(18,2)",
         "cents: found BIGINT, expected no such field", "struct<n:bigint,cents:bigint",
-        "statemigrate show tally@head",
+        "statemigrate history --show tally@head",
     )  # fmt: skip
     assert error.data["store"] == "tally"
     # The refusal let go of the checkpoint.
@@ -137,7 +137,7 @@ def test_two_heads(old, scripts):
         old, LineageError, migrated(NestedTally(), migrations=folder), NESTED, "cccc55556666",
         "tally",
     )  # fmt: skip
-    assert "`statemigrate rebase tally`" in error.next_action
+    assert "`statemigrate new tally --rebase`" in error.next_action
 
 
 def test_older_code_where_a_step_has_no_downgrade(new, scripts):

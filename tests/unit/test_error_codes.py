@@ -136,7 +136,7 @@ def test_an_entry_is_whole_sentences():
 def test_commands_that_an_entry_names_exist():
     texts = [f"{entry.cause} {entry.cure}" for entry in error_codes().values()]
     named = {verb for text in texts for verb in re.findall(r"`statemigrate ([a-z-]+)", text)}
-    assert {"rewrite", "repair", "adopt"} <= named <= set(VERBS)
+    assert {"rewrite", "doctor", "backfill"} <= named <= set(VERBS)
 
 
 def page_maker():
@@ -210,11 +210,11 @@ def test_the_code_of_a_worker_s_error_is_in_the_text_that_spark_hands_over():
 def test_commands_show_the_code_to_persons_and_to_machines(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
-    text = runner.invoke(main, ["heads"]).stderr
+    text = runner.invoke(main, ["history", "--heads"]).stderr
     assert text.startswith(
         "Error: migrations is not a folder of migration scripts. [SM-SCRIPT-005]\n"
     )
-    error = json.loads(runner.invoke(main, ["--json", "heads"]).stderr)["error"]
+    error = json.loads(runner.invoke(main, ["--json", "history", "--heads"]).stderr)["error"]
     assert (error["kind"], error["code"]) == ("ScriptError", "SM-SCRIPT-005")
     (script := tmp_path / "migrations" / "versions").mkdir(parents=True)
     (script.parent / "script.py.mako").touch()

@@ -6,16 +6,18 @@ import os
 import pkgutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from support import checkpoints
 from support.offset_logs import checkpoint
 
 import statemigrate
 from statemigrate.cli import main
-from statemigrate.cli.main import VERBS
+from statemigrate.cli.main import GROUPS, MOVED, VERBS
 from statemigrate.errors import StatemigrateError
 from statemigrate.state.open import engine_of
 
@@ -39,9 +41,9 @@ SHARED = {
     "spark": None,
 }
 FUNCTIONS = [
-    "adopt", "autogenerate", "backfill", "backfill_status", "baseline", "check", "dry_run",
-    "dry_run_file", "export", "fork", "get", "heads", "history", "init", "new", "pause_backfill",
-    "quarantine", "record_applied", "retire", "show", "status", "undo_adoption",
+    "autogenerate", "backfill", "backfill_status", "baseline", "check", "dry_run",
+    "dry_run_file", "export", "fork", "get", "history", "init", "new", "pause_backfill",
+    "record_applied", "status",
 ]  # fmt: skip
 
 
@@ -79,10 +81,10 @@ NAMES = {
 OWN = {
     ("doctor", "master"): {"spark"},
     ("new", "checkpoint"): {"from_checkpoint"},
-    ("lock", "file"): {"file"},
     ("backfill", "keys_per_chunk"): {"keys_per_chunk"},
-    ("quarantine", "path"): set(),
-    ("verify", "places"): {"old", "new"},
+    ("status", "output"): set(),
+    ("rewrite", "places"): {"old", "new"},
+    ("doctor", "migrations"): {"migrations"},
 }
 RECORDS = {
     "target": statemigrate.NewCode,
@@ -95,7 +97,7 @@ RECORDS = {
 def test_every_option_of_a_verb_is_a_parameter_of_its_function(verb):
     taken = {*parameters(verb.replace("-", "_"))}
     for name, record in RECORDS.items():
-        if name in taken and verb in ("rewrite", "seed", "plan"):
+        if name in taken and verb in ("rewrite", "plan"):
             taken |= {*inspect.signature(record).parameters}
     context = click.Context(main)
     options = {each.name for each in main.get_command(context, verb).params}
@@ -108,6 +110,61 @@ def test_every_option_of_a_verb_is_a_parameter_of_its_function(verb):
         assert wanted <= taken, (option, taken)
     if "operator" in options:
         assert "operator" in taken
+
+
+@pytest.mark.parametrize(("gone", "now"), MOVED.items())
+def test_a_command_that_went_answers_with_the_one_in_its_place(gone, now):
+    ran = CliRunner().invoke(main, [gone, "checkpoint", "--json"])
+    assert ran.exit_code == 2
+    assert f"SM-CLI-006: `statemigrate {gone}` is now `statemigrate {now}`." in ran.stderr
+    verb, *rest = now.split()
+    command = main.get_command(click.Context(main), verb)
+    options = {name for each in command.params for name in each.opts}
+    assert {each for each in rest if each.startswith("--")} <= options
+    assert gone not in VERBS
+    assert not hasattr(statemigrate, gone)
+
+
+def test_there_are_few_commands_and_help_has_each_in_a_group():
+    assert len(VERBS) <= 20
+    text = CliRunner().invoke(main, ["--help"]).stdout
+    parts = [text.index(f"{group}:\n") for group in GROUPS]
+    assert parts == sorted(parts)
+    lines = [line.split()[0] for line in text[parts[0] :].splitlines() if line.startswith("  ")]
+    assert [each for each in lines if each in VERBS] == list(VERBS)
+
+
+WRONG = {
+    "backfill checkpoint --undo": "--undo needs --prepare.",
+    "backfill checkpoint --prepare --share 0.5": "--prepare excludes --share.",
+    "backfill checkpoint --retire --pause": "excludes",
+    "status checkpoint --failed items --watch": "--failed excludes --watch.",
+    "status checkpoint --output values.jsonl": "--output needs --failed.",
+    "history items --heads": "--heads excludes STORE.",
+    "history --limit 3": "--limit is for --checkpoint without STORE, or for --all.",
+    "history --match a*": "--match needs --all.",
+    "new items --rebase -m text": "--rebase excludes --message.",
+    "new items -m text --onto a1": "--onto needs --rebase.",
+    "new --edit items -m text": "--edit excludes --message.",
+    "check --lock state.lock --record": "--lock excludes --record.",
+    "check --lock state.lock": "Name one function of a query: --code MODULE:FUNCTION.",
+    "check --code a:b --record-meaning": "--record-meaning needs CHECKPOINT.",
+    "check --input a=b": "--input needs --lock or --write-lock or --record-meaning.",
+    "rewrite old new --verify --apply": "--verify excludes --apply.",
+    "rewrite old new --from-tables t": "--from-tables takes NEW alone: there is no old checkpoint.",
+    "rewrite new": "Name two checkpoints: OLD, which there is, and NEW, to make.",
+    "rewrite a b c --verify": "--verify takes OLD and NEW, or NEW alone.",
+    "doctor checkpoint --back-to 3": "--back-to needs --repair.",
+    "doctor --repair": "Name one checkpoint: CHECKPOINT, or --checkpoint PATH.",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_options_that_do_not_go_together_are_misuse(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = CliRunner().invoke(main, words.split())
+    assert ran.exit_code == 2, ran.output
+    assert WRONG[words] in ran.stderr
 
 
 ROOMS = sorted(
@@ -155,15 +212,15 @@ def test_one_function_serves_one_thing_and_several(tmp_path):
     with_targets = statemigrate.NamedCheckpoint("shop", str(path), targets={"items": "base"})
     (found,) = statemigrate.status(checkpoints=[with_targets], **named).looks
     assert found.status.is_current
-    (of_all,) = statemigrate.current(checkpoints={"shop": path}, **named)
-    assert of_all.current.stores == statemigrate.current(path, **named).stores
+    (of_all,) = statemigrate.status(checkpoints={"shop": path}, **named, revisions=True)
+    assert of_all.current.stores == statemigrate.status(path, **named, revisions=True).stores
     trials = statemigrate.dry_run(checkpoints={"shop": path}, **named)
     assert [each.found.tried for each in trials.trials] == [10]
     lines = "\n".join(json.dumps(checkpoints.item(each)) for each in range(3))
     (tmp_path / "a.jsonl").write_text(lines)
     assert statemigrate.dry_run("items", from_file=tmp_path / "a.jsonl", **named).tried == 3
     native = checkpoint(tmp_path / "native")
-    logs = statemigrate.log(checkpoints={"native": native, "gone": tmp_path / "no"})
+    logs = statemigrate.history(checkpoints={"native": native, "gone": tmp_path / "no"})
     assert [each.log is None for each in logs] == [False, True]
     assert statemigrate.new("bids", "one", new=statemigrate.Struct("a INT"), **named).is_baseline
     assert statemigrate.new(from_checkpoint=path, **named) == ()
@@ -215,9 +272,10 @@ def test_a_place_is_a_text_or_a_path(name):
 
 def test_a_path_serves_where_a_text_does(tmp_path):
     root = checkpoint(tmp_path / "c")
-    assert statemigrate.adopt(root) == statemigrate.adopt(str(root))
-    assert statemigrate.adopt(root, apply=True, wait=0).state == "adopted"
-    assert statemigrate.adopt(root, undo=True).state == "would undo"
+    prepare = partial(statemigrate.backfill, prepare=True)
+    assert prepare(root) == prepare(str(root))
+    assert prepare(root, apply=True, wait=0).state == "adopted"
+    assert prepare(root, undo=True).state == "would undo"
     folder = tmp_path / "migrations"
     statemigrate.init(migrations=folder)
     assert statemigrate.check(checkpoint=root, migrations=folder).passed
@@ -234,8 +292,8 @@ def test_scripts_are_written_and_listed_without_the_command_line(tmp_path):
     assert (written.store, written.is_baseline, written.questions) == ("bids", True, ())
     (entry,) = statemigrate.history("bids", migrations=folder)
     assert (entry.path, entry.is_head) == (str(written.path), True)
-    assert statemigrate.heads(migrations=folder) == (entry,)
-    assert statemigrate.show("bids@head", migrations=folder).revision == entry.revision
+    assert statemigrate.history(heads=True, migrations=folder) == (entry,)
+    assert statemigrate.history(show="bids@head", migrations=folder).revision == entry.revision
 
 
 def test_importing_the_package_loads_nothing_heavy():

@@ -198,7 +198,7 @@ def test_two_heads_are_found_before_the_checkpoint_is_looked_at():
     first, last = lineage().migrations
     with pytest.raises(LineageError, match="two heads: r2 and r2b") as raised:
         Lineage.build("notes", [first, last, replace(last, revision="r2b", path="versions/r2b.py")])
-    assert "`statemigrate rebase notes`" in raised.value.next_action
+    assert "`statemigrate new notes --rebase`" in raised.value.next_action
     assert raised.value.data["revisions"] == ("r2", "r2b")
 
 
@@ -211,7 +211,7 @@ def test_code_written_for_another_revision_than_its_target():
     assert error.found.startswith("label: found STRING, expected title STRING\n")
     assert error.found.endswith("\n" + FORMATS[MIDDLE].struct_type().simpleString())
     assert error.data["differences"] == error.found.splitlines()[:-1]
-    assert "`statemigrate show notes@head`" in error.next_action
+    assert "`statemigrate history --show notes@head`" in error.next_action
     assert "`statemigrate new notes -m MESSAGE`" in error.next_action
     assert error.data["head"] == NEW
 

@@ -183,3 +183,35 @@ def labels(struct: dict[str, Any]) -> tuple[str, ...]:
         taken.add(label)
         found.append(label)
     return tuple(found)
+
+
+# The types of rows as they are read: every field by its label, all nullable.
+
+
+def row_json(struct: StructJson) -> StructJson:
+    """The struct of a family's keys or values as their readers have them."""
+    found: StructJson = all_nullable(with_labels(struct))
+    return found
+
+
+def all_nullable(spark: Any) -> Any:
+    """A type of Spark's, as JSON, all of whose parts may be null, as a state reader's are."""
+    if not isinstance(spark, dict):
+        return spark
+    match spark["type"]:
+        case "struct":
+            fields = [
+                {**each, "type": all_nullable(each["type"]), "nullable": True, "metadata": {}}
+                for each in spark["fields"]
+            ]
+            return {**spark, "fields": fields}
+        case "array":
+            return {
+                **spark,
+                "elementType": all_nullable(spark["elementType"]),
+                "containsNull": True,
+            }
+        case "map":
+            value = all_nullable(spark["valueType"])
+            return {**spark, "valueType": value, "valueContainsNull": True}
+    return spark

@@ -167,7 +167,7 @@ def backfill(root: str, deployed: dict[str, Any]) -> None:
 
 def repair(root: str, deployed: dict[str, Any]) -> dict[str, Any]:
     """Repair the stopped query, as the command does."""
-    from statemigrate import repair as make_whole
+    from statemigrate.commands.repair import repair as make_whole
 
     del deployed
     place = Path(root)

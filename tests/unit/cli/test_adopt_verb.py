@@ -13,43 +13,44 @@ def root(tmp_path):
 
 def test_a_dry_run_prints_what_would_change_and_changes_nothing(run, root):
     before = tree(root)
-    assert run("adopt", str(root)).stdout == (
+    assert run("backfill", "--prepare", str(root)).stdout == (
         f"Dry run: would make room for the control source in {root}\n"
         "  sources without it: 1\n"
         "  offsets/1: add the line -; remove its checksum file\n"
         "  offsets/2: add the line -; remove its checksum file\n"
         f"  originals are kept in {root}/statemigrate/adoption/1\n"
-        f"Next: stop the query, then `statemigrate adopt {root} --apply`\n"
+        f"Next: stop the query, then `statemigrate backfill {root} --prepare --apply`\n"
     )
     assert tree(root) == before
 
 
 def test_applied_and_undone(run, root):
-    text = run("adopt", str(root), "--apply", "--wait", "0").stdout
+    text = run("backfill", "--prepare", str(root), "--apply", "--wait", "0").stdout
     assert text.startswith(f"Made room for the control source in {root}\n")
     assert text.endswith(
-        "Next: start the query with the control source as its last source (with_backfill)\n"
+        "Next: start the query with its operator declared by stateful, or with with_backfill "
+        "around its stream\n"
         "An older release, which has no control source, starts again only after "
-        f"`statemigrate adopt {root} --undo --apply`; once values are migrated, after "
+        f"`statemigrate backfill {root} --prepare --undo --apply`; once values are migrated, after "
         f"`statemigrate rollback {root} --to base --undo`\n"
     )
     run_batch(root, 3, *CONTROL)
-    assert run("adopt", str(root), "--undo").stdout == (
+    assert run("backfill", "--prepare", str(root), "--undo").stdout == (
         f"Dry run: would take the control source out of {root}\n"
         "  sources without it: 1\n"
         "  offsets/2: remove the last line -; restore its checksum file\n"
         '  offsets/3: remove the last line {"logOffset":0}; remove its checksum file\n'
         f"  sources/1: move it to the originals\n"
         f"  originals are kept in {root}/statemigrate/adoption/1\n"
-        f"Next: stop the query, then `statemigrate adopt {root} --undo --apply`\n"
+        f"Next: stop the query, then `statemigrate backfill {root} --prepare --undo --apply`\n"
     )
-    text = run("adopt", str(root), "--undo", "--apply", "--wait", "0").stdout
+    text = run("backfill", "--prepare", str(root), "--undo", "--apply", "--wait", "0").stdout
     assert text.startswith(f"Took the control source out of {root}\n")
     assert text.endswith("Next: start the query without the control source\n")
 
 
 def test_json_has_the_same(run, root):
-    document = json.loads(run("adopt", str(root), "--json").stdout)
+    document = json.loads(run("backfill", "--prepare", str(root), "--json").stdout)
     assert document == {
         "checkpoint": str(root),
         "state": "would adopt",
@@ -69,25 +70,25 @@ def test_json_has_the_same(run, root):
 def test_named_sources_need_nothing(run, root):
     for number in (1, 2):
         (root / "offsets" / str(number)).write_text('v2\n{}\nrows:{"logOffset":1}')
-    assert run("adopt", str(root), "--apply").stdout == (
+    assert run("backfill", "--prepare", str(root), "--apply").stdout == (
         f"Nothing to do: the offset log of {root} keeps its sources by name\n"
-        "Next: start the query with the control source; without it only while `statemigrate adopt "
-        f"{root} --undo` does not refuse that\n"
+        "Next: start the query with stateful or with_backfill; without them only while "
+        f"`statemigrate backfill {root} --prepare --undo` does not refuse that\n"
     )
 
 
 def test_what_is_said_to_be_next_is_what_then_works(run, root):
     kill_last_batch(root)
     for undo in ([], ["--undo"]):
-        line = run("adopt", str(root), *undo).stdout.splitlines()[-1]
+        line = run("backfill", "--prepare", str(root), *undo).stdout.splitlines()[-1]
         command = line.partition("`statemigrate ")[2].partition("`")[0].split()
-        assert command == ["adopt", str(root), *undo, "--apply", "--stopped"]
+        assert command == ["backfill", str(root), "--prepare", *undo, "--apply", "--stopped"]
         run(*command, "--wait", "0")
 
 
 def test_what_a_refusal_names_to_take_it_out_takes_it_out(run, root):
-    run("adopt", str(root), "--apply", "--wait", "0")
-    error = run("adopt", str(root), "--apply", "--wait", "0", code=1).stderr
+    run("backfill", "--prepare", str(root), "--apply", "--wait", "0")
+    error = run("backfill", "--prepare", str(root), "--apply", "--wait", "0", code=1).stderr
     command = error.rpartition("`statemigrate ")[2].partition("`")[0].split()
     assert run(*command, "--wait", "0").stdout.startswith(f"Took the control source out of {root}")
 
@@ -95,11 +96,11 @@ def test_what_a_refusal_names_to_take_it_out_takes_it_out(run, root):
 def test_a_refusal_exits_with_one(run, root):
     kill_last_batch(root)
     before = tree(root)
-    error = run("adopt", str(root), "--apply", "--wait", "0", code=1).stderr
+    error = run("backfill", "--prepare", str(root), "--apply", "--wait", "0", code=1).stderr
     assert "found: a batch that is being processed now, or that was killed" in error
     assert "--stopped" in error
     assert tree(root) == before
-    run("adopt", str(root), "--apply", "--wait", "0", "--stopped")
-    error = json.loads(run("adopt", str(root), "--json", code=1).stderr)["error"]
+    run("backfill", "--prepare", str(root), "--apply", "--wait", "0", "--stopped")
+    error = json.loads(run("backfill", "--prepare", str(root), "--json", code=1).stderr)["error"]
     assert error["kind"] == "CheckpointError"
     assert "was adopted already" in error["summary"]

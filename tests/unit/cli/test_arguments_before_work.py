@@ -35,7 +35,7 @@ def native(run, tmp_path, monkeypatch) -> str:
 NOWHERE = [
     ["dry-run", "auctions", "--html", "no/such/report.html"],
     ["dry-run", "auctions", "--junit", "no/such/report.xml"],
-    ["quarantine", "auctions", "--output", "no/such/values.jsonl"],
+    ["status", "--failed=auctions", "--output", "no/such/values.jsonl"],
 ]
 
 
@@ -58,7 +58,7 @@ def test_a_file_to_export_to_in_a_folder_that_does_not_exist(run, native):
 
 @pytest.mark.parametrize(
     "words", [["get", "other", "1"], ["export", "other", "--output=x.avro"], ["dry-run", "other"],
-              ["quarantine", "other"]], ids=lambda words: words[0],
+              ["status", "--failed", "other"]], ids=lambda words: words[0],
 )  # fmt: skip
 def test_a_store_that_the_checkpoint_does_not_have(run, native, words):
     error = run(*words, "--checkpoint", native, code=1).stderr
@@ -66,9 +66,9 @@ def test_a_store_that_the_checkpoint_does_not_have(run, native, words):
     assert "expected: one of auctions, seen\n" in error
 
 
-@pytest.mark.parametrize("verb", ["dry-run", "quarantine"])
-def test_a_store_without_scripts(run, native, verb):
-    error = run(verb, "nothing", "--checkpoint", native, code=1).stderr
+@pytest.mark.parametrize("words", [["dry-run"], ["status", "--failed"]])
+def test_a_store_without_scripts(run, native, words):
+    error = run(*words, "nothing", "--checkpoint", native, code=1).stderr
     assert "is for store 'nothing'" in error
 
 

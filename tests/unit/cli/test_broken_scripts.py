@@ -49,7 +49,12 @@ BREAK = [unfinished, unimportable, two_headed, circular, orphaned]
 @pytest.mark.parametrize("broken", BREAK)
 def test_the_other_stores_verbs_go_on(sound, broken):
     broken(sound)
-    for verb in (["history", "bids"], ["show", "bids"], ["show", "b1"], ["show", "bids@-1"]):
+    for verb in (
+        ["history", "bids"],
+        ["history", "--show", "bids"],
+        ["history", "--show", "b1"],
+        ["history", "--show", "bids@-1"],
+    ):
         assert "Wrong" not in sound(*verb).stdout
     Path("values.jsonl").write_text('{"a": 1}\n')
     sound("dry-run", "bids", "--from-file", "values.jsonl")
@@ -60,8 +65,8 @@ def test_the_other_stores_verbs_go_on(sound, broken):
 def test_every_script_is_listed_with_what_is_wrong_and_the_exit_code_says_so(sound, broken):
     broken(sound)
     files = {str(path) for path in (FOLDER / "versions").glob("*.py")}
-    for verb in ("history", "heads"):
-        listed = json.loads(sound(verb, "--json", code=1).stdout)
+    for words in (["history"], ["history", "--heads"]):
+        listed = json.loads(sound(*words, "--json", code=1).stdout)
         faulty = [entry for entry in listed if entry["faults"]]
         assert {entry["store"] for entry in faulty} <= {"auctions"}
         assert {entry["path"] for entry in listed} <= files
@@ -94,7 +99,7 @@ def test_an_unfinished_script_stands_in_its_place(sound):
 def test_what_can_be_read_of_an_unfinished_script_is_shown(sound):
     unfinished(sound)
     for name in ("auctions", "auctions@head"):
-        document = json.loads(sound("show", name, "--json", code=1).stdout)
+        document = json.loads(sound("history", "--show", name, "--json", code=1).stdout)
         assert (document["down_revision"], document["message"]) == ("a1", "split the item")
         assert document["old"]["kind"] == "struct"
         assert (document["verdict"], document["reversible"]) == ("identical", None)
@@ -108,7 +113,7 @@ def test_a_script_that_does_not_import_is_known_by_its_text(sound):
     (entry, _) = json.loads(sound("history", "auctions", "--json", code=1).stdout)
     assert (entry["revision"], entry["down_revision"], entry["head"]) == ("a2", "a1", True)
     assert "line 13: the script does not import" in entry["faults"][0]["summary"]
-    assert "way back: ?" in sound("show", "a2", code=1).stdout
+    assert "way back: ?" in sound("history", "--show", "a2", code=1).stdout
 
 
 def test_both_heads_are_shown_and_the_fault_once(sound):
@@ -118,17 +123,17 @@ def test_both_heads_are_shown_and_the_fault_once(sound):
     rows = [line.split()[0] for line in text.splitlines()[2:5]]
     assert rows == ["a3", "a2", "a1"]
     assert text.count("head, broken") == 2
-    heads = json.loads(sound("heads", "--json", code=1).stdout)
+    heads = json.loads(sound("history", "--heads", "--json", code=1).stdout)
     assert [(entry["store"], entry["revision"]) for entry in heads] == [
         ("auctions", "a3"),
         ("auctions", "a2"),
         ("bids", "b2"),
     ]
-    assert "has two heads" in sound("show", "a2", code=1).stdout
-    error = sound("show", "auctions", code=1).stderr
+    assert "has two heads" in sound("history", "--show", "a2", code=1).stdout
+    error = sound("history", "--show", "auctions", code=1).stderr
     assert "'head' means 2 of the scripts of store 'auctions', which form no chain." in error
     assert "found: a3, a2" in error
-    sound("show", "a1")
+    sound("history", "--show", "a1")
 
 
 def test_a_script_without_a_store_is_listed_by_itself(sound):
@@ -137,4 +142,4 @@ def test_a_script_without_a_store_is_listed_by_itself(sound):
     assert "(no store)\n" in text
     assert "`store` missing." in text
     sound("history", "bids")
-    assert "`store` missing." in sound("show", "x1", code=1).stdout
+    assert "`store` missing." in sound("history", "--show", "x1", code=1).stdout

@@ -130,7 +130,7 @@ def test_history_marks_scripts_with_open_questions(run):
 
 def test_only_check_refuses_open_questions(run):
     script(FOLDER, "a1", more="# QUESTION: One?\n")
-    assert json.loads(run("heads", "--json").stdout)[0]["revision"] == "a1"
+    assert json.loads(run("history", "--heads", "--json").stdout)[0]["revision"] == "a1"
     run("check", code=1)
     script(FOLDER, "a1")
     run("check")

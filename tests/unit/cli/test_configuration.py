@@ -56,7 +56,12 @@ def test_a_target_of_a_store_that_nobody_knows_is_refused(run, tmp_path):
     checkpoints.scripts(tmp_path)
     checkpoints.items(tmp_path, 10)
     shared = ["--checkpoint", "checkpoint", "--target", "itms=base"]
-    for words in (["status"], ["get", "items", "3"], ["dry-run", "items"], ["retire"]):
+    for words in (
+        ["status"],
+        ["get", "items", "3"],
+        ["dry-run", "items"],
+        ["backfill", "--retire"],
+    ):
         error = run(*words, *shared, code=1).stderr
         assert "A target is named for itms" in error, words
         assert "did you mean items?" in error
@@ -196,7 +201,7 @@ def test_code_that_does_not_import_is_named(run, tmp_path):
     assert "no_such_job:Totals cannot be imported" in error.stdout + error.stderr
 
 
-@pytest.mark.parametrize("verb", ["status", "retire", "backfill", "adopt"])
+@pytest.mark.parametrize("verb", ["status", "backfill"])
 def test_a_checkpoint_is_an_option_or_the_one_argument(run, verb):
     for words in (["nowhere"], ["--checkpoint", "nowhere"]):
         error = run(verb, *words, code=1).stderr

@@ -7,7 +7,8 @@ import sys
 import pytest
 from support import checkpoints
 
-from statemigrate import ScriptError, edit
+from statemigrate import ScriptError
+from statemigrate.commands.scripts import edit
 
 REPLACING = "import sys, pathlib; f = pathlib.Path(sys.argv[-1]); f.write_text(f.read_text()"
 
@@ -24,15 +25,18 @@ def test_what_was_written_is_told(run, tmp_path, monkeypatch, variable):
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, editor("Amounts as decimals", "Money as decimals"))
-    shown = run("edit", "items").stdout
+    shown = run("new", "--edit", "items").stdout
     assert "message:  Money as decimals" in shown
-    assert json.loads(run("show", "items", "--json").stdout)["message"] == "Money as decimals"
+    assert (
+        json.loads(run("history", "--show", "items", "--json").stdout)["message"]
+        == "Money as decimals"
+    )
 
 
 def test_what_is_wrong_now_is_told(run, tmp_path, monkeypatch):
     checkpoints.scripts(tmp_path)
     monkeypatch.setenv("VISUAL", editor("def upgrade", "def upgrad"))
-    assert "Wrong:" in run("edit", "items", code=1).stdout
+    assert "Wrong:" in run("new", "--edit", "items", code=1).stdout
 
 
 def test_an_editor_that_fails_or_is_not_there_is_named(tmp_path):

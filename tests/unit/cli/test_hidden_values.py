@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from statemigrate.access import DualAccess
+from statemigrate.cli.failed import _print_quarantined
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
-from statemigrate.cli.stopped import _print_quarantined
 from statemigrate.commands.quarantine import Quarantined
 from statemigrate.deployment import StoredFamily
 from statemigrate.errors import NO_VALUES, StatemigrateError, TransformError
@@ -155,7 +155,7 @@ def test_a_project_file_that_does_not_say_it_is_bad_usage(folder: Path, text: st
     [
         ["get", "items", "1", "--checkpoint", "checkpoint"],
         ["export", "items", "--checkpoint", "checkpoint", "--output", "items.avro"],
-        ["quarantine", "items", "--checkpoint", "checkpoint", "--output", "items.jsonl"],
+        ["status", "--failed", "items", "--checkpoint", "checkpoint", "--output", "items.jsonl"],
     ],
 )
 def test_what_is_there_to_show_values_is_refused(folder: Path, words: list[str]) -> None:

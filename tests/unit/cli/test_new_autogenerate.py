@@ -48,9 +48,9 @@ def test_the_path_and_the_open_questions_are_printed(run, reference):
     assert lines == [
         f"Wrote {path}",
         "Next: answer 1 question, each a comment `# QUESTION:` in the script",
-        "Next: statemigrate show totals",
+        "Next: statemigrate history --show totals",
     ]
-    document = json.loads(run("show", "totals", "--json").stdout)
+    document = json.loads(run("history", "--show", "totals", "--json").stdout)
     assert document["reversible"] is True
     (change,) = document["changes"]
     assert (change["source"], change["path"]) == ("price", "amount")
@@ -63,7 +63,7 @@ def test_a_store_without_scripts_gets_a_baseline_and_is_told_so(run, reference):
         f"Wrote {path}",
         "Store totals had no script: this one records the format the code declares",
     ]
-    assert json.loads(run("show", "totals", "--json").stdout)["old"] is None
+    assert json.loads(run("history", "--show", "totals", "--json").stdout)["old"] is None
 
 
 def test_nothing_to_migrate_is_no_error(run, reference):

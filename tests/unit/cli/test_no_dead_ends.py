@@ -46,7 +46,7 @@ def test_a_first_script_with_one_format_is_a_baseline_and_says_so(run):
         "Store bids had no script: this one records the format of --to as the one that its state "
         "has today",
         "If the state has another one: remove the script, and name that with --from",
-        "Next: statemigrate show bids",
+        "Next: statemigrate history --show bids",
     ]
     run("check")
     (entry,) = statemigrate.history("bids")
@@ -69,12 +69,14 @@ def test_a_script_that_is_not_finished_is_found_by_its_place(run):
         "base+1": second,
     }.items():
         code = 1 if path == second else 0
-        assert json.loads(run("show", name, "--json", code=code).stdout)["path"] == path, name
-    error = parts(run("show", "bids@hed", code=1))
+        assert (
+            json.loads(run("history", "--show", name, "--json", code=code).stdout)["path"] == path
+        ), name
+    error = parts(run("history", "--show", "bids@hed", code=1))
     assert error["error"] == "Store 'bids' has no script 'hed'. [SM-LINEAGE-025]"
     assert error["next"].endswith("; did you mean head?")
     run("new", "asks", "-m", "one", "--to", "a INT")
-    error = parts(run("show", "head", code=1))
+    error = parts(run("history", "--show", "head", code=1))
     assert error["error"] == (
         "Each store has its own 'head', and there are 2 stores. [SM-LINEAGE-024]"
     )
@@ -111,14 +113,14 @@ def test_every_verb_of_one_checkpoint_takes_it_by_position_and_as_an_option(run)
             usage = " ".join(command.collect_usage_pieces(Context(command)))
             assert CHECKPOINT in usage, verb
             found.append(verb)
-    assert {"dry-run", "get", "export", "quarantine", "status", "check", "history"} <= {*found}
+    assert {"dry-run", "get", "export", "status", "check", "history"} <= {*found}
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ["dry-run", "items"],
-        ["quarantine", "items"],
+        ["status", "--failed", "items"],
         ["export", "items", "--output", "out.jsonl"],
         ["history", "items"],
         ["check"],
@@ -186,10 +188,10 @@ def test_what_another_user_has_put_above_counts_for_nothing(items, monkeypatch):
         (["get", "itms", "checkpoint", "1"], "items"),
         (["dry-run", "itms", "checkpoint"], "items"),
         (["export", "itms", "checkpoint", "--output", "-"], "items"),
-        (["show", "items@dddd00000010"], "dddd00000001"),
+        (["history", "--show", "items@dddd00000010"], "dddd00000001"),
         (["status", "checkpoint", "--target", "items=dddd00000010"], "dddd00000001"),
         (["status", "checkpoint", "--target", "itms=base"], "items"),
-        (["show", "itmes"], "items"),
+        (["history", "--show", "itmes"], "items"),
     ],
     ids=" ".join,
 )
@@ -218,17 +220,18 @@ def test_without_an_editor_the_file_and_the_next_command_are_named(items, monkey
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
-    error = parts(items("edit", "items", code=1))
+    error = parts(items("new", "--edit", "items", code=1))
     assert error["error"] == "There is no editor to open the script with. [SM-SCRIPT-002]"
     assert error["next"].startswith(
-        "change migrations/versions/amounts.py with any program, then `statemigrate show items`"
+        "change migrations/versions/amounts.py with any program, then `statemigrate history "
+        "--show items`"
     )
     Path("bin").mkdir()
     nano = Path("bin/nano")
     nano.write_text('#!/bin/sh\necho "$1" >> /dev/stderr\n')
     nano.chmod(0o700)
     monkeypatch.setenv("PATH", str(Path("bin").resolve()))
-    assert items("edit", "items").exit_code == 0
+    assert items("new", "--edit", "items").exit_code == 0
 
 
 def test_ctrl_c_says_how_far_a_stopped_backfill_is_and_the_same_command_goes_on(items):
@@ -259,12 +262,18 @@ def test_ctrl_c_says_how_far_a_stopped_backfill_is_and_the_same_command_goes_on(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["verify", "no-old", "no-new"], "no-new was not made by a rewrite"),
-        (["verify", "no-new"], "no-new was not made by a rewrite"),
-        (["seed", "new", "--from", "nothing.parquet", "--code", "json:dumps"], "is not there"),
-        (["seed", "new", "--from", "table", "--code", "no_such_module:orders"], "no_such_module"),
-        (["seed", "new", "--from", "table"], "what the query keeps is not said"),
-        (["seed", "native", "--from", "table", "--code", "json:dumps"], "native"),
+        (["rewrite", "--verify", "no-old", "no-new"], "no-new was not made by a rewrite"),
+        (["rewrite", "--verify", "no-new"], "no-new was not made by a rewrite"),
+        (
+            ["rewrite", "new", "--from-tables", "nothing.parquet", "--code", "json:dumps"],
+            "is not there",
+        ),
+        (
+            ["rewrite", "new", "--from-tables", "table", "--code", "no_such_module:orders"],
+            "no_such_module",
+        ),
+        (["rewrite", "new", "--from-tables", "table"], "what the query keeps is not said"),
+        (["rewrite", "native", "--from-tables", "table", "--code", "json:dumps"], "native"),
         (["rewrite", "no-old", "new"], "no-old is not"),
         (["fork", "no-old", "new"], "no-old"),
     ],

@@ -34,8 +34,6 @@ def test_it_is_a_number_or_a_name_that_an_operator_can_have():
         assert CliRunner().invoke(said, ["--operator", wrong]).exit_code == 2
 
 
-@pytest.mark.parametrize(
-    "verb", ["status", "dry-run", "get", "export", "backfill", "new", "retire", "quarantine"]
-)
+@pytest.mark.parametrize("verb", ["status", "dry-run", "get", "export", "backfill", "new"])
 def test_every_command_that_reads_spark_s_state_has_it(verb):
     assert "--operator NUMBER|NAME" in CliRunner().invoke(main, [verb, "--help"]).stdout

@@ -60,7 +60,7 @@ def test_new_prints_the_path_and_what_to_edit_next(run):
         f"Wrote {path}",
         "Next: write the format in `new`, and check `old`",
         "Next: write `upgrade`, and `downgrade` if there is a way back",
-        "Next: statemigrate show auctions",
+        "Next: statemigrate history --show auctions",
     ]
 
 
@@ -69,7 +69,7 @@ def test_new_takes_formats_as_ddl_or_as_avro_files(run):
     schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
     Path("r.avsc").write_text(json.dumps(schema))
     write(run, "auctions", "-m", "one", "--from", "a INT", "--to", "r.avsc")
-    shown = json.loads(run("show", "auctions", "--json").stdout)
+    shown = json.loads(run("history", "--show", "auctions", "--json").stdout)
     assert shown["new"] == {"kind": "avro", "schema": schema}
     assert shown["old"]["kind"] == "struct"
 
@@ -101,14 +101,14 @@ def test_history_marks_what_was_applied_to_a_checkpoint(run, tmp_path):
     checkpoints.items(tmp_path, 10)
 
     def applied():
-        found = json.loads(run("history", "--checkpoint", "checkpoint", "--json").stdout)
+        found = json.loads(run("history", "items", "checkpoint", "--json").stdout)
         return [(each["revision"], each["applied"]) for each in found]
 
     assert applied() == [(checkpoints.REVISION, False)]
     backfill("checkpoint")
     assert applied() == [(checkpoints.REVISION, True)]
-    assert "head, applied" in run("history", "--checkpoint", "checkpoint").stdout
-    wrong = run("history", "--checkpoint", "nowhere", code=1).stderr
+    assert "head, applied" in run("history", "items", "checkpoint").stdout
+    wrong = run("history", "items", "--checkpoint", "nowhere", code=1).stderr
     assert "nowhere is not the checkpoint" in wrong
 
 
@@ -123,32 +123,32 @@ def test_history_of_one_store_leaves_the_others_out(run, two_stores):
 
 
 def test_heads_lists_one_script_a_store(run, two_stores):
-    entries = json.loads(run("heads", "--json").stdout)
+    entries = json.loads(run("history", "--heads", "--json").stdout)
     assert [(e["store"], e["message"]) for e in entries] == [
         ("auctions", "second"),
         ("bids", "as is"),
     ]
-    lines = [line.split() for line in run("heads").stdout.splitlines()]
+    lines = [line.split() for line in run("history", "--heads").stdout.splitlines()]
     assert lines[0] == ["store", "head", "message"]
     assert lines[1:] == [
         [entry["store"], entry["revision"], *entry["message"].split()] for entry in entries
     ]
 
 
-@pytest.mark.parametrize("verb", ["history", "heads"])
-def test_a_folder_without_scripts_says_what_is_next(run, verb):
+@pytest.mark.parametrize("words", [["history"], ["history", "--heads"]])
+def test_a_folder_without_scripts_says_what_is_next(run, words):
     run("init")
-    assert "statemigrate new STORE -m MESSAGE" in run(verb).stdout
-    assert json.loads(run(verb, "--json").stdout) == []
+    assert "statemigrate new STORE -m MESSAGE" in run(*words).stdout
+    assert json.loads(run(*words, "--json").stdout) == []
 
 
 def test_show_prints_the_script_and_its_formats(run, two_stores):
-    document = json.loads(run("show", "auctions@head", "--json").stdout)
+    document = json.loads(run("history", "--show", "auctions@head", "--json").stdout)
     assert document["message"] == "second"
     assert document["verdict"] == "needs a transform"
     assert document["reversible"] is False
     assert [change["path"] for change in document["changes"]] == ["a", "b"]
-    text = run("show", document["revision"][:6]).stdout
+    text = run("history", "--show", document["revision"][:6]).stdout
     assert f"revision: {document['revision']} head\n" in text
     assert f"script:   {document['path']}\n" in text
     assert "way back: no\n" in text
@@ -156,10 +156,10 @@ def test_show_prints_the_script_and_its_formats(run, two_stores):
 
 
 def test_show_of_a_baseline_prints_its_only_format(run, two_stores):
-    text = run("show", "bids").stdout
+    text = run("history", "--show", "bids").stdout
     assert "a: int" in text
     assert "way back: -\n" in text
-    assert json.loads(run("show", "bids", "--json").stdout)["old"] is None
+    assert json.loads(run("history", "--show", "bids", "--json").stdout)["old"] is None
 
 
 def test_a_message_is_printed_as_it_was_written(run):
@@ -169,7 +169,7 @@ def test_a_message_is_printed_as_it_was_written(run):
 
 
 def test_an_error_says_expected_found_and_next_on_stderr(run):
-    result = run("heads", code=1)
+    result = run("history", "--heads", code=1)
     assert result.stdout == ""
     assert result.stderr == (
         "Error: migrations is not a folder of migration scripts. [SM-SCRIPT-005]\n"
@@ -181,7 +181,7 @@ def test_an_error_says_expected_found_and_next_on_stderr(run):
 
 
 def test_an_error_can_be_read_by_machines(run):
-    result = run("heads", "--json", code=1)
+    result = run("history", "--heads", "--json", code=1)
     error = json.loads(result.stderr)["error"]
     assert error["kind"] == "ScriptError"
     assert error["summary"] == "migrations is not a folder of migration scripts."
@@ -189,9 +189,9 @@ def test_an_error_can_be_read_by_machines(run):
 
 
 def test_a_traceback_is_shown_only_if_asked_for(run):
-    assert "Traceback" not in run("heads", code=1).stderr
-    assert "Traceback" in run("heads", "--debug", code=1).stderr
-    assert "Traceback" in run("--debug", "heads", code=1).stderr
+    assert "Traceback" not in run("history", "--heads", code=1).stderr
+    assert "Traceback" in run("history", "--heads", "--debug", code=1).stderr
+    assert "Traceback" in run("--debug", "history", "--heads", code=1).stderr
 
 
 def test_an_error_of_the_file_system_is_no_traceback(run):
@@ -201,7 +201,13 @@ def test_an_error_of_the_file_system_is_no_traceback(run):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nothing"], ["new"], ["new", "auctions"], ["show"], ["heads", "--unknown"]]
+    "arguments",
+    [
+        ["nothing"],
+        ["new"],
+        ["new", "auctions"],
+        ["history", "--heads", "--unknown"],
+    ],
 )
 def test_a_misused_command_exits_with_two(run, arguments):
     assert "Usage: statemigrate" in run(*arguments, code=2).stderr
@@ -216,9 +222,11 @@ def test_the_folder_can_be_named_in_three_ways_and_the_nearest_wins(run):
         return [e["store"] for e in json.loads(run(*arguments, "--json", **options).stdout)]
 
     env = {"STATEMIGRATE_MIGRATIONS": "one"}
-    assert stores("heads", env=env) == ["one"]
-    assert stores("--migrations", "two", "heads", env=env) == ["two"]
-    assert stores("--migrations", "two", "heads", "--migrations", "three", env=env) == ["three"]
+    assert stores("history", "--heads", env=env) == ["one"]
+    assert stores("--migrations", "two", "history", "--heads", env=env) == ["two"]
+    assert stores(
+        "--migrations", "two", "history", "--heads", "--migrations", "three", env=env
+    ) == ["three"]
 
 
 @pytest.mark.parametrize("verb", VERBS)

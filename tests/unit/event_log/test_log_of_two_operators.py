@@ -6,9 +6,8 @@ import pytest
 from click.testing import CliRunner
 from support.spark_checkpoints import aggregation
 
-from statemigrate import log
 from statemigrate.cli import main
-from statemigrate.commands.current import read_log
+from statemigrate.commands.current import log, read_log
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.files import LocalFiles
@@ -70,11 +69,15 @@ def test_what_an_older_release_noted_without_a_name_counts_for_both(checkpoint):
 
 def test_the_log_shows_the_operator_in_text_and_in_json(checkpoint, files):
     note("totals", OLD).done(files, "backfill", 1, {"step": "planned", "keys": "7"})
-    shown = CliRunner().invoke(main, ["log", str(checkpoint)], catch_exceptions=False).output
+    shown = (
+        CliRunner()
+        .invoke(main, ["history", "--checkpoint", str(checkpoint)], catch_exceptions=False)
+        .output
+    )
     words = " ".join(shown.split())
     assert "start: t of operator counts at base" in words
     assert "start: t of operator totals upgrade base -> aaaa" in words
-    text = CliRunner().invoke(main, ["log", str(checkpoint), "--json"]).output
+    text = CliRunner().invoke(main, ["history", "--checkpoint", str(checkpoint), "--json"]).output
     entries = json.loads(text)["entries"]
     assert [each["operator"] for each in entries] == ["totals", "totals", "counts", "totals"]
     assert all("operator" not in each["details"] for each in entries)

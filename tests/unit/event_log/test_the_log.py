@@ -10,8 +10,7 @@ from typing import get_args
 import pytest
 from support.object_store import MemoryFiles, ObjectStore
 
-from statemigrate import log
-from statemigrate.commands.current import read_log
+from statemigrate.commands.current import log, read_log
 from statemigrate.errors import CheckpointError, CorruptFileError, StorageError
 from statemigrate.event_log import events as code
 from statemigrate.event_log.events import (

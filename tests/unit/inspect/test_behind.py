@@ -14,7 +14,7 @@ from support.checkpoints import FAMILY, KEY, NEW, OLD, REVISION
 from support.fleets import BEHIND, FINISHED, FLEET, named
 from support.metric_points import points
 
-from statemigrate import Behind, Fleet, StatusMetrics, current, rollback, status, status_page
+from statemigrate import Behind, Fleet, StatusMetrics, rollback, status, status_page
 from statemigrate.cli import main, watching
 from statemigrate.commands.deployed import behind
 from statemigrate.commands.fleet import Look
@@ -179,13 +179,15 @@ def test_the_exit_code_fails_where_it_was_asked_to(layout):
     )
     deployed(layout, 0, FAMILY, entries={"items": None})
     shown = run("status", "shop", code=0)
-    assert "0 left to migrate, 1 of 1 store behind" in shown
+    assert "once the newest scripts are deployed, 1 of 1 store behind" in shown
+    assert "0 left" not in shown
+    assert "in the target's format" not in shown
     assert f"behind: {store_of(layout).behind}" in shown
     for words in (
         ("status", "shop"),
         ("status", "--all"),
-        ("current", "shop"),
-        ("current", "--all"),
+        ("status", "--revisions", "shop"),
+        ("status", "--revisions", "--all"),
     ):
         run(*words, code=0)
         run(*words, "--check-heads", code=1)
@@ -195,13 +197,13 @@ def test_the_exit_code_fails_where_it_was_asked_to(layout):
     assert (found["behind"], found["is_current"]) == (["shop"], False)
     (store,) = found["checkpoints"][0]["status"]["stores"]
     assert (store["state"], store["behind"]["scripts"]) == ("behind", [REVISION])
-    assert json.loads(run("current", "shop", "--json", code=0))["is_current"] is False
+    assert json.loads(run("status", "--revisions", "shop", "--json", code=0))["is_current"] is False
     deployed(layout, 1, TARGET, FAMILY, entries={"items": 5, TARGET.name: None})
-    for words in (("status", "shop"), ("current", "shop")):
+    for words in (("status", "shop"), ("status", "--revisions", "shop")):
         run(*words, "--check-heads", code=0)
-    assert current(layout.checkpoint).is_current
+    assert status(layout.checkpoint, revisions=True).is_current
     (layout.checkpoint.parent / "migrations" / "versions" / "amounts.py").write_text("revision = ")
-    for words in (("status", "shop"), ("current", "shop")):
+    for words in (("status", "shop"), ("status", "--revisions", "shop")):
         run(*words, code=0)
         run(*words, "--check-heads", code=1)
 
@@ -222,7 +224,7 @@ def test_a_watch_does_not_end_before_the_newest_scripts_are_deployed(layout, mon
 
     monkeypatch.setattr(watching, "time", SimpleNamespace(**{**vars(time), "sleep": slept}))
     lines = run("status", *words, "--watch", code=0).splitlines()
-    assert f"items 0 left, behind {REVISION}" in lines[-3]
+    assert f"items behind {REVISION}" in lines[-3]
     assert "items 3 left" in lines[-2]
     assert "behind" not in lines[-2] + lines[-1]
 

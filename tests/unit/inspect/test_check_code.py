@@ -58,7 +58,8 @@ def mismatch(code: str, target: str, *differences: str) -> str:
     return (
         f"auctions: {code}: the code's schema is not the one of its target revision {target}"
         " [SM-START-004]"
-        "; next: `statemigrate show auctions@head` shows the format; declare it in init, or set "
+        "; next: `statemigrate history --show auctions@head` shows the format; declare it in "
+        "init, or set "
         "targets to the revision the code is written for, or run "
         "`statemigrate new auctions -m MESSAGE`" + "".join(f"\n  {each}" for each in differences)
     )

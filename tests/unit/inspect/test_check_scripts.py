@@ -109,8 +109,9 @@ def test_two_heads_and_an_open_joint_are_both_found(folder: Path) -> None:
     assert lines(folder) == [
         "auctions: Store 'auctions' has two heads: a2 and a3 [SM-LINEAGE-014] "
         "(expected one chain of scripts; found "
-        "m/versions/a2.py and m/versions/a3.py both follow a1); next: `statemigrate rebase "
-        "auctions` shows one branch on top of the other, with the fields of both and what is to "
+        "m/versions/a2.py and m/versions/a3.py both follow a1); next: `statemigrate new "
+        "auctions --rebase` shows one branch on top of the other, with the fields of both and "
+        "what is to "
         "be asked; --apply writes it",
         "m/versions/a3.py: `old` of m/versions/a3.py is not the `new` of m/versions/a1.py "
         "[SM-LINEAGE-016]"

@@ -76,7 +76,7 @@ def test_the_table_is_in_that_order_and_next_is_said_once(run):
     lines = run("status", "--all", "--match", "[gq]*", code=1).splitlines()
     assert lines[0] == (
         "10 checkpoints: 1 cannot be read, 8 are behind their scripts, 1 is in order; "
-        "0 values left to migrate"
+        "an unknown number of values to migrate once the newest scripts are deployed"
     )
     rows = [line.split()[:3] for line in lines[2:13]]
     assert rows[1] == ["gone", "cannot", "be"]
@@ -86,7 +86,7 @@ def test_the_table_is_in_that_order_and_next_is_said_once(run):
     assert deploy == (
         "Next: 8 stores of query-0, query-1, query-2, query-4, query-5, query-6 and 2 more: "
         "statemigrate dry-run STORE --checkpoint CHECKPOINT, then deploy the code for "
-        f"{checkpoints.REVISION}, with @migrated on it"
+        f"{checkpoints.REVISION}, with migrated on its processor"
     )
     (reading,) = [line for line in lines if line.startswith("Next: gone")]
     assert "checkpointLocation" in reading
@@ -107,7 +107,7 @@ def test_filters_choose_what_is_looked_at_and_what_is_shown(run):
 
 
 def test_current_of_all_is_one_table(run):
-    lines = run("current", "--all", "--match", "[gq]*", code=1).splitlines()
+    lines = run("status", "--revisions", "--all", "--match", "[gq]*", code=1).splitlines()
     assert lines[0].split()[:3] == ["checkpoint", "store", "revision"]
     assert [line.split()[:2] for line in lines[1:10]] == [
         [f"query-{number}", "items"] for number in range(9)
@@ -121,14 +121,16 @@ def test_the_log_of_all_is_one_list(run, tmp_path):
     with Path("pyproject.toml").open("a") as stream:
         stream.write(f'\nother = "{other}"\n')
     for name in ("native", "other"):
-        run("adopt", name, "--apply", "--wait", "0", code=0)
-    run("adopt", "native", "--undo", "--apply", "--wait", "0", code=0)
-    lines = run("log", "--all", "--match", "[no]*", code=0).splitlines()
+        run("backfill", "--prepare", name, "--apply", "--wait", "0", code=0)
+    run("backfill", "--prepare", "native", "--undo", "--apply", "--wait", "0", code=0)
+    lines = run("history", "--all", "--match", "[no]*", code=0).splitlines()
     assert lines[0].split()[:3] == ["time", "(UTC)", "checkpoint"]
     done = [line.split()[2:5] for line in lines[1:]]
     assert [each[0] for each in done] == ["native", "other", "native"]
-    assert len(run("log", "--all", "--match", "[no]*", "--limit", "1", code=0).splitlines()) == 2
-    document = json.loads(run("log", "--all", "--match", "[gno]*", "--json", code=1))
+    assert (
+        len(run("history", "--all", "--match", "[no]*", "--limit", "1", code=0).splitlines()) == 2
+    )
+    document = json.loads(run("history", "--all", "--match", "[gno]*", "--json", code=1))
     assert [each["name"] for each in document] == ["gone", "native", "other"]
     assert document[0]["error"]["summary"].endswith(
         "nowhere is not the checkpoint of a streaming query"
@@ -143,6 +145,6 @@ def test_a_word_that_is_a_name_too_stays_what_it_is(tmp_path):
     (step,) = found.next_steps
     assert step == NextStep(
         "statemigrate dry-run STORE --checkpoint CHECKPOINT, then deploy the code for "
-        f"{checkpoints.REVISION}, with @migrated on it",
+        f"{checkpoints.REVISION}, with migrated on its processor",
         (("query", "items"), ("deploy", "items")),
     )

@@ -146,7 +146,7 @@ def test_two_heads_are_an_error_that_says_how_to_join_them():
         lineage(FIRST, SECOND, third, rival)
     assert raised.value.summary == "Store 'auctions' has two heads: e5f6 and 9999."
     assert raised.value.found == "versions/c3d4.py and versions/9999.py both follow a1b2"
-    assert "`statemigrate rebase auctions`" in raised.value.next_action
+    assert "`statemigrate new auctions --rebase`" in raised.value.next_action
 
 
 def test_two_first_scripts_are_an_error():

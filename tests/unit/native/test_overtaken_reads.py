@@ -121,13 +121,13 @@ def test_a_look_is_called_again_with_its_own_arguments(checkpoint):
 
 VERBS = {
     "status": lambda at, scripts: statemigrate.status(at, migrations=scripts),
-    "current": lambda at, scripts: statemigrate.current(at, migrations=scripts),
+    "current": lambda at, scripts: statemigrate.status(at, migrations=scripts, revisions=True),
     "get": lambda at, scripts: statemigrate.get("tally", at, 1, migrations=scripts),
     "export": lambda at, scripts: statemigrate.export(
         "tally", at, scripts / "out.jsonl", migrations=scripts
     ),
     "dry_run": lambda at, scripts: statemigrate.dry_run("tally", at, migrations=scripts),
-    "retire": lambda at, scripts: statemigrate.retire(at, migrations=scripts),
+    "retire": lambda at, scripts: statemigrate.backfill(at, migrations=scripts, retire=True),
     "baseline": lambda at, scripts: baseline(at, store="tally", migrations=scripts),
 }
 

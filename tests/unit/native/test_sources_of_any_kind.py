@@ -100,7 +100,7 @@ def test_a_query_that_was_not_adopted_is_told_so_whatever_it_reads(tmp_path, kin
     (root / CHUNKS).mkdir(parents=True)
     with pytest.raises(CheckpointError, match="has run without the control source") as caught:
         require_control_source(ChunkFiles(str(root)))
-    assert f"statemigrate adopt {root}" in caught.value.next_action
+    assert f"statemigrate backfill {root} --prepare" in caught.value.next_action
     assert caught.value.expected.startswith(f"{count + 1} sources")
 
 
@@ -131,7 +131,7 @@ def test_an_adopted_query_that_lost_the_folder_statemigrate_is_not_adopted_again
     with pytest.raises(CheckpointError, match=untold) as caught:
         require_control_source(ChunkFiles(str(root)))
     assert f"make the empty directory {root / CHUNKS} again" in caught.value.next_action
-    assert "statemigrate adopt" not in caught.value.next_action
+    assert "--prepare" not in caught.value.next_action
     with pytest.raises(CheckpointError, match=untold):
         adopt(str(root), apply=True, wait=0)
     assert tree(root) == before

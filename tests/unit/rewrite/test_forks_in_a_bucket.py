@@ -7,9 +7,10 @@ import pytest
 from support.object_store import Fault, MemoryFiles, ObjectStore
 from support.spark_checkpoints import aggregation, variables
 
-from statemigrate import fork, log
+from statemigrate import fork
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.shape import describe
+from statemigrate.commands.current import log
 from statemigrate.errors import StatemigrateError
 from statemigrate.event_log.log import LOG
 from statemigrate.files import LocalFiles

@@ -53,7 +53,7 @@ def lineage():
 
 def test_nothing_is_written_without_being_told_to(two_heads):
     before = {path: path.read_bytes() for path in two_heads.values()}
-    found = statemigrate.rebase("auctions", migrations=FOLDER)
+    found = statemigrate.new("auctions", rebase=True, migrations=FOLDER)
     assert (found.onto, [each.revision for each in found.scripts]) == ("bb01", ["cc01", "cc02"])
     assert not found.written
     assert {path: path.read_bytes() for path in two_heads.values()} == before
@@ -61,7 +61,7 @@ def test_nothing_is_written_without_being_told_to(two_heads):
 
 
 def test_a_branch_follows_the_other_and_carries_its_fields(two_heads):
-    found = statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    found = statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     after = lineage()
     assert after.revisions == ("base", "aa01", "bb01", "cc01", "cc02")
     assert after.format_of("cc01") == Struct(BOTH)
@@ -81,41 +81,43 @@ def test_a_branch_follows_the_other_and_carries_its_fields(two_heads):
 
 
 def test_answered_questions_leave_scripts_in_order(two_heads):
-    statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     for path in two_heads.values():
         lines = path.read_text().split("\n")
         path.write_text("\n".join(line for line in lines if "QUESTION" not in line))
     assert check(FOLDER).findings == ()
     with pytest.raises(LineageError):
-        statemigrate.rebase("auctions", migrations=FOLDER)
+        statemigrate.new("auctions", rebase=True, migrations=FOLDER)
 
 
 def test_the_error_and_the_check_of_two_heads_name_the_command(two_heads):
     with pytest.raises(LineageError) as raised:
         lineage()
-    assert "`statemigrate rebase auctions`" in raised.value.next_action
-    assert any("statemigrate rebase auctions" in str(each) for each in check(FOLDER).findings)
+    assert "`statemigrate new auctions --rebase`" in raised.value.next_action
+    assert any("statemigrate new auctions --rebase" in str(each) for each in check(FOLDER).findings)
 
 
 def test_the_head_that_stays_may_be_named(two_heads):
-    found = statemigrate.rebase("auctions", onto="auctions@cc", migrations=FOLDER, apply=True)
+    found = statemigrate.new(
+        "auctions", rebase=True, onto="auctions@cc", migrations=FOLDER, apply=True
+    )
     assert lineage().revisions == ("base", "aa01", "cc01", "cc02", "bb01")
     assert found.questions == tuple(
         f"`{name}` is of cc01 to cc02 alone: is it kept as it is?" for name in ("n", "m")
     )
     with pytest.raises(LineageError):
-        statemigrate.rebase("auctions", onto="bb01", migrations=FOLDER)
+        statemigrate.new("auctions", rebase=True, onto="bb01", migrations=FOLDER)
 
 
 def test_what_was_applied_stays_as_it_is(two_heads):
     write_applied(FOLDER, {"auctions": {"cc01": load(two_heads["cc01"]).checksum}})
-    assert statemigrate.rebase("auctions", migrations=FOLDER).onto == "cc02"
+    assert statemigrate.new("auctions", rebase=True, migrations=FOLDER).onto == "cc02"
     with pytest.raises(LineageError) as raised:
-        statemigrate.rebase("auctions", onto="bb01", migrations=FOLDER)
+        statemigrate.new("auctions", rebase=True, onto="bb01", migrations=FOLDER)
     assert raised.value.data["revision"] == "cc01"
     write_applied(FOLDER, {"auctions": {"cc01": "0" * 64, "bb01": "0" * 64}})
     with pytest.raises(LineageError) as raised:
-        statemigrate.rebase("auctions", migrations=FOLDER)
+        statemigrate.new("auctions", rebase=True, migrations=FOLDER)
     assert raised.value.data["revisions"] == ("bb01", "cc02")
 
 
@@ -123,15 +125,15 @@ def test_two_first_scripts_become_one_chain(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("bb01", None, BASE, OURS, 'return {**value, "currency": "EUR"}')
     write("cc01", None, BASE, THEIRS, 'return {**value, "n": 1}')
-    statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     assert lineage().revisions == ("base", "bb01", "cc01")
     assert lineage().format_of("cc01") == Struct(BOTH)
 
 
 def test_three_heads_take_two_turns(two_heads):
     write("dd01", "aa01", BASE, f"{BASE}, x INT", 'return {**value, "x": 1}')
-    statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
-    found = statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
+    found = statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     assert {each.revision for each in found.scripts} == {"dd01"}
     assert lineage().revisions == ("base", "aa01", "bb01", "cc01", "cc02", "dd01")
     up = lineage().path("aa01", "dd01").apply({"id": 7})
@@ -143,8 +145,8 @@ def test_a_script_that_is_put_on_others_twice_carries_all(tmp_path, monkeypatch)
     write("aa01", None, BASE, BASE, "return value")
     for name in ("bb", "cc", "dd"):
         write(f"{name}01", "aa01", BASE, f"{BASE}, {name} INT", f'return {{**value, "{name}": 1}}')
-    statemigrate.rebase("auctions", onto="cc01", migrations=FOLDER, apply=True)
-    statemigrate.rebase("auctions", onto="dd01", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, onto="cc01", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, onto="dd01", migrations=FOLDER, apply=True)
     up = lineage().path("aa01", lineage().head).apply({"id": 7})
     assert up == {"id": 7, "bb": 1, "cc": 1, "dd": 1}
 
@@ -153,7 +155,7 @@ def test_what_both_have_changed_is_asked(two_heads):
     write("bb01", "aa01", BASE, "id STRING", 'return {"id": str(value["id"])}')
     write("cc01", "aa01", BASE, "id DATE, n INT", 'return {"id": None, "n": 1}')
     two_heads["cc02"].unlink()
-    found = statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    found = statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     (text,) = found.questions
     assert "`id`" in text
     assert lineage().format_of("cc01") == Struct("id DATE, n INT")
@@ -170,7 +172,7 @@ def test_names_of_fields_become_neither_code_nor_comments_of_others(tmp_path, mo
         upgrade=f"return {{**value, {name!r}: 'EUR'}}",
     )  # fmt: skip
     write("cc01", "aa01", BASE, THEIRS, 'return {**value, "n": 1}')
-    statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     assert lineage().path("aa01", "cc01").apply({"id": 7}) == {"id": 7, "n": 1, name: "EUR"}
     assert len(lineage().migrations[-1].questions) == 1
 
@@ -184,7 +186,7 @@ def test_what_only_its_author_can_change_is_left_as_it_is(two_heads):
     ):
         two_heads["cc01"].write_text(other)
         with pytest.raises(ScriptError) as raised:
-            statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+            statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
         assert raised.value.data["path"] == str(two_heads["cc01"])
         assert two_heads["cc01"].read_text() == other
 
@@ -193,7 +195,7 @@ def test_a_function_of_another_form_stays_and_its_script_asks(two_heads):
     path = two_heads["cc01"]
     text = path.read_text()
     path.write_text(text.replace("def upgrade(value):", "def upgrade(value, *more):"))
-    statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     assert "before_rebase" not in path.read_text()
     assert len(lineage().migrations[2].questions) == 1
 
@@ -202,7 +204,7 @@ def test_line_ends_and_the_encoding_stay(two_heads):
     path = two_heads["cc01"]
     text = f"# -*- coding: latin-1 -*-\n# Gr\xfc\xdfe\n{path.read_text()}"
     path.write_bytes(text.replace("\n", "\r\n").encode("latin-1"))
-    statemigrate.rebase("auctions", migrations=FOLDER, apply=True)
+    statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
     data = path.read_bytes()
     assert data.count(b"\r\n") == data.count(b"\n")
     assert "Gr\xfc\xdfe" in data.decode("latin-1")
@@ -212,15 +214,15 @@ def test_line_ends_and_the_encoding_stay(two_heads):
 def test_another_fault_of_the_store_comes_first(two_heads):
     two_heads["bb01"].write_text(two_heads["bb01"].read_text().replace("new = ", "newer = "))
     with pytest.raises(ScriptError):
-        statemigrate.rebase("auctions", migrations=FOLDER)
+        statemigrate.new("auctions", rebase=True, migrations=FOLDER)
 
 
 def test_the_command_shows_the_difference_and_then_writes_it(two_heads, run_cli):
-    shown = run_cli("rebase", "auctions")
+    shown = run_cli("new", "--rebase", "auctions")
     assert "-down_revision = 'aa01'" in shown.stdout
     assert '+down_revision = "bb01"' in shown.stdout
     assert "? `currency` is of bb01 alone" in shown.stdout
-    told = json.loads(run_cli("rebase", "auctions", "--apply", "--json").stdout)
+    told = json.loads(run_cli("new", "--rebase", "auctions", "--apply", "--json").stdout)
     assert (told["onto"], told["written"]) == ("bb01", True)
     assert [each["revision"] for each in told["scripts"]] == ["cc01", "cc02"]
     assert lineage().head == "cc02"

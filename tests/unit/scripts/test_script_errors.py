@@ -144,7 +144,7 @@ def test_two_heads_name_both_scripts_and_the_command_that_makes_one_of_them(fold
     error = refused(folder, LineageError)
     assert error.summary == "Store 'auctions' has two heads: ff and b2."
     assert error.found == f"{early} and {late} both follow a1"
-    assert "`statemigrate rebase auctions`" in error.next_action
+    assert "`statemigrate new auctions --rebase`" in error.next_action
 
 
 def test_two_first_scripts_are_an_error(folder, write):

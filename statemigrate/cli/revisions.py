@@ -1,4 +1,4 @@
-"""How `current` and `log` look."""
+"""`status --revisions` and `history --checkpoint`: what the log of a checkpoint has."""
 
 from __future__ import annotations
 
@@ -9,18 +9,7 @@ from functools import partial
 
 import click
 
-from statemigrate.cli.options import (
-    Settings,
-    all_option,
-    check_heads_option,
-    checkpoint_named,
-    configuration,
-    match_option,
-    named_by,
-    operator_option,
-    shared_options,
-    target_option,
-)
+from statemigrate.cli.options import Settings, configuration, named_by
 from statemigrate.cli.output import print_found, print_parts, print_rows, print_sentence
 from statemigrate.cli.watching import unread_parts
 from statemigrate.commands.current import Current, CurrentOf, CurrentStore, Log, LogEntry, LogOf
@@ -172,43 +161,31 @@ def short(code: str | None) -> str:
     return code if commit is None else f"{commit[1]}{commit[2] or ''}"
 
 
-# `current` and `log`: what is applied where, since when, and by which version of the code.
+# What is applied where, since when, and by which version of the code.
 
 
-@click.command(epilog="Example: statemigrate current /data/checkpoint")
-@checkpoint_named
-@all_option
-@match_option
-@check_heads_option
-@target_option
-@operator_option
-@shared_options()
-@click.pass_obj
-def current(
+def show_revisions(
     settings: Settings,
     checkpoint: str,
     targets: dict[str, str],
+    match: str | None,
     *,
     every: bool,
-    match: str | None,
     check_heads: bool,
 ) -> None:
-    """Show the revision of each store, since when it has it, and by which code.
-
-    The command reads the revision from the committed state, and also the older revisions of values
-    that are still to migrate. Time and code are from the log. The query may be running. --all takes
-    all named checkpoints, and exits with 1 if it cannot read one of them. With --check-heads the
-    exit code is also 1 unless every store's revision is known to be the head of its scripts.
-    """
+    """Print the revision of each store; exit code 1 for one that cannot be read."""
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.current import current_of_all
-    from statemigrate.commands.verbs import current as look
+    from statemigrate.commands.verbs import status as look
 
-    _check_all(checkpoint, match, every=every)
     with spark_when_needed() as spark:
         if not every:
             stores = configuration().stores
-            found = look(checkpoint, **settings.of_one(spark, targets=targets, stores=stores))
+            found = look(
+                checkpoint,
+                revisions=True,
+                **settings.of_one(spark, targets=targets, stores=stores),
+            )
             print_found(settings, found, print_current)
             if check_heads and not found.is_current:
                 click.get_current_context().exit(1)
@@ -220,36 +197,8 @@ def current(
         click.get_current_context().exit(1)
 
 
-def _check_all(checkpoint: str, match: str | None, *, every: bool) -> None:
-    if every and checkpoint:
-        raise click.UsageError("--all is every checkpoint.")
-    if match is not None and not every:
-        raise click.UsageError("--match is for --all.")
-
-
-@click.command(epilog="Example: statemigrate log /data/checkpoint --limit 20")
-@checkpoint_named
-@all_option
-@match_option
-@click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), help="The newest N events.  [default: all]"
-)
-@shared_options()
-@click.pass_obj
-def log(
-    settings: Settings, checkpoint: str, limit: int | None, *, every: bool, match: str | None
-) -> None:
-    """List the deployments and commands on a checkpoint, newest first.
-
-    Each entry shows when, by whom and with which code. The checkpoint has the log: the first start
-    of each deployment, and the changes by commands. The list marks a start without a committed
-    batch. --all merges the logs of all named checkpoints into one list. Exit code 1 if part of a
-    log is damaged, or if one cannot be read.
-    """
-    _check_all(checkpoint, match, every=every)
-    if every:
-        _log_of_all(settings, named_by(match), limit)
-        return
+def show_log(settings: Settings, checkpoint: str, limit: int | None) -> None:
+    """Print the log of a checkpoint; exit code 1 if part of it is damaged."""
     from statemigrate.commands.current import log as read
 
     found = read(checkpoint, limit=limit)
@@ -258,9 +207,10 @@ def log(
         click.get_current_context().exit(1)
 
 
-def _log_of_all(
+def show_logs(
     settings: Settings, checkpoints: tuple[NamedCheckpoint, ...], limit: int | None
 ) -> None:
+    """Print the logs of several checkpoints as one; exit code 1 if one cannot be read."""
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.current import log_of_all
 

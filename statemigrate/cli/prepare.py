@@ -1,4 +1,4 @@
-"""`adopt`: makes room in an existing query's checkpoint for the backfill's own source."""
+"""`backfill --prepare`: makes room in an existing query's checkpoint for the backfill's source."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import (
-    Settings,
-    apply_option,
-    checkpoint_named,
-    shared_options,
-    stopped_option,
-    wait_option,
-)
+from statemigrate.cli.options import Settings
 from statemigrate.cli.output import console, print_json
 from statemigrate.quoting import argument
 
@@ -30,21 +23,7 @@ _CHECKSUMS = {
 }
 
 
-@click.command(epilog="Example: statemigrate adopt /data/checkpoints/auctions --apply")
-@checkpoint_named
-@apply_option
-@click.option("--undo", is_flag=True, help="Remove the control source again.")
-@click.option(
-    "--declared",
-    multiple=True,
-    metavar="FAMILY",
-    help="With --undo: a newer family that the next code declares; may be repeated.",
-)
-@stopped_option
-@wait_option("With --apply: ")
-@shared_options()
-@click.pass_obj
-def adopt(
+def prepare(
     settings: Settings,
     checkpoint: str,
     *,
@@ -54,24 +33,7 @@ def adopt(
     stopped: bool,
     wait: float,
 ) -> None:
-    """Add the control source to the checkpoint of an existing query.
-
-    The backfill of a query on Spark's own state has its own source, which is the last source of the
-    query. A query that has had it from the first start does not need this command, nor does one
-    with named sources. For any other query, the command adds the source to the checkpoint's offset
-    log, and keeps a copy of what it changes. The next start must have the control source.
-
-    Spark writes absolute paths into a checkpoint. If the checkpoint was moved or copied here, the
-    command changes them to its own paths. Otherwise the query would not start, or would read
-    another checkpoint's files.
-
-    --undo fails while a family other than its store's oldest has values: code without the control
-    source usually declares only the oldest, and Spark would forget the others. Migrate the values
-    back with `statemigrate rollback` first.
-
-    Stop the query first. Spark keeps no lock, and a query that waits for input looks like a stopped
-    one. Without --apply the command changes nothing.
-    """
+    """Add the backfill's source to the checkpoint, or remove it again, and print what was done."""
     if declared and not undo:
         raise click.UsageError("--declared is for --undo.")
     if apply and wait > 1 and not settings.json:
@@ -100,8 +62,9 @@ def _lines(done: Adoption) -> Iterator[str]:
     if done.state == "nothing needed":
         yield f"Nothing to do: the offset log of {done.checkpoint} keeps its sources by name"
         yield (
-            "Next: start the query with the control source; without it only while `statemigrate "
-            f"adopt {argument(done.checkpoint)} --undo` does not refuse that"
+            "Next: start the query with stateful or with_backfill; without them only while "
+            f"`statemigrate backfill {argument(done.checkpoint)} --prepare --undo` does not refuse "
+            "that"
         )
         return
     yield f"{_HEADS[done.state]} {done.checkpoint}"
@@ -118,8 +81,9 @@ def _lines(done: Adoption) -> Iterator[str]:
     if done.state == "adopted":
         yield (
             "An older release, which has no control source, starts again only after "
-            f"`statemigrate adopt {argument(done.checkpoint)} --undo --apply`; once values are "
-            f"migrated, after `statemigrate rollback {argument(done.checkpoint)} --to base --undo`"
+            f"`statemigrate backfill {argument(done.checkpoint)} --prepare --undo --apply`; once "
+            "values are migrated, after "
+            f"`statemigrate rollback {argument(done.checkpoint)} --to base --undo`"
         )
 
 
@@ -129,9 +93,8 @@ def _next(done: Adoption) -> str:
     undo = " --undo" if done.state == "would undo" else ""
     return (
         "stop the query, and wait until its process has ended; then "
-        f"`statemigrate adopt {argument(done.checkpoint)}{undo} --apply --stopped`, as its "
-        "newest batch is "
-        "not committed"
+        f"`statemigrate backfill {argument(done.checkpoint)} --prepare{undo} --apply "
+        "--stopped`, as its newest batch is not committed"
     )
 
 
@@ -150,10 +113,11 @@ _HEADS = {
     "undone": "Took the control source out of",
 }
 _NEXT = {
-    "would adopt": "stop the query, then `statemigrate adopt {} --apply`",
-    "adopted": "start the query with the control source as its last source (with_backfill)",
-    "would relocate": "stop the query, then `statemigrate adopt {} --apply`",
+    "would adopt": "stop the query, then `statemigrate backfill {} --prepare --apply`",
+    "adopted": "start the query with its operator declared by stateful, or with with_backfill "
+    "around its stream",
+    "would relocate": "stop the query, then `statemigrate backfill {} --prepare --apply`",
     "relocated": "start the query here; never together with one on the place it was copied from",
-    "would undo": "stop the query, then `statemigrate adopt {} --undo --apply`",
+    "would undo": "stop the query, then `statemigrate backfill {} --prepare --undo --apply`",
     "undone": "start the query without the control source",
 }

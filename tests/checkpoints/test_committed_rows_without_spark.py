@@ -1,0 +1,89 @@
+"""Committed state read from its files is what Spark's own state reader gives, row by row.
+
+A cell for each operator, provider, encoding, checkpoint format and state format that there is.
+"""
+
+import itertools
+
+import pytest
+
+from statemigrate.checkpoint.logs.entries import is_rocksdb
+from statemigrate.checkpoint.operators.catalogue import is_derived
+from statemigrate.checkpoint.state import CommittedState
+from statemigrate.files import LocalFiles
+from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused
+from statemigrate.rewrite.reading import StateReader, rewriting_session
+
+pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
+
+OPERATORS = [
+    "aggregation",
+    "windows",
+    "no keys",
+    "deduplicate",
+    "deduplicate within watermark",
+    "sessions",
+    "join",
+    "limit",
+    "groups",
+]
+CHECKED = {"stateStore.rowChecksum.enabled": "true"}
+AVRO = {"stateStore.encodingFormat": "avro"}
+COMMAS = {"stateStore.rocksdb.mergeOperatorVersion": "1"}
+ON_ROCKSDB = ["rocksdb", "changelogs", "rocksdb with ids", "changelogs with ids"]
+CASES = [
+    *((name, way, {}) for name in OPERATORS for way in ("hdfs", "rocksdb")),
+    *((name, "changelogs with ids", {}) for name in ("aggregation", "join", "sessions")),
+    *((name, "rocksdb with ids", CHECKED) for name in ("windows", "groups")),
+    ("aggregation", "hdfs", {"aggregation.stateFormatVersion": "1"}),
+    ("windows", "hdfs", CHECKED),
+    *(("join", way, {"join.stateFormatVersion": "3"}) for way in ON_ROCKSDB),
+    *(("join", way, {"join.stateFormatVersion": "4"}) for way in ON_ROCKSDB),
+    ("join", "changelogs", CHECKED | {"join.stateFormatVersion": "4"}),
+    *itertools.product(("variables", "expiring"), ON_ROCKSDB, ({}, AVRO)),
+    *itertools.product(("variables", "expiring"), ("rocksdb", "changelogs"), (CHECKED, COMMAS)),
+    ("expiring", "changelogs with ids", AVRO | CHECKED | COMMAS),
+]
+
+
+def names(case):
+    name, way, settings = case
+    return "-".join([name, way, *(f"{n}={v}" for n, v in settings.items())]).replace(" ", "_")
+
+
+def read_by_spark(spark, state):
+    """By family the rows of Spark's reader; of what only says again what a variable has, none."""
+    reader = StateReader(state.files, state.batch, rewriting_session(spark, state.shape))
+    return {
+        (each.store.name, each.family.name): sorted(
+            repr((row["partition"], row["key"], row["value"]))
+            for row in reader.rows(each.operator, FamilyAddress(each.store, each.family))
+            .toArrow()
+            .to_pylist()
+        )
+        for each in state.families
+        if not is_derived(each.family.name) and not is_unused(each.operator, each.family)
+    }
+
+
+def read_from_files(state):
+    return {
+        (each.store.name, each.family.name): sorted(
+            repr((partition, key, value))
+            for partition in range(len(each.parts))
+            for keys, values in each.rows(partition)
+            for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
+        )
+        for each in state.families
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=names)
+def test_every_row_is_the_one_that_spark_reads(spark, made, case):
+    name, way, settings = case
+    state = CommittedState(LocalFiles(made(name, way, **settings).checkpoint))
+    assert is_rocksdb(state.shape.conf) == (way != "hdfs")
+    expected, found = read_by_spark(spark, state), read_from_files(state)
+    assert expected.keys() <= found.keys()
+    assert {family: found[family] for family in expected} == expected
+    assert any(expected.values())
