@@ -66,7 +66,7 @@ def verdicts_on(
         own = [each for each in states if each.operator == name]
         number = numbers.get(name)
         # Of code that no plan was seen of, nothing was found to be the same.
-        if found.facts is not None and number in before and number in after:
+        if found.plan is not None and number in before and number in after:
             known = list(compare_meanings(before[number], after[number]))
             yield from _settled(own, known)
             yield from known

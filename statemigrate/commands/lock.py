@@ -86,7 +86,7 @@ def lock(
     conf = None if shape is None else shape.conf
     found = probed(NewCode(code, inputs or {}, mode), conf, spark, str(checkpoint or code))
     assert found is not None, "code was given"  # noqa: S101
-    if found.facts is None:
+    if found.plan is None:
         raise CodeError(
             "SM-LOCK-005",
             f"what {code} means cannot be seen in this session",

@@ -432,6 +432,9 @@ def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]
 
 _WHAT_FOLLOWS = {
     "filter": "what was counted stays counted by the old condition",
+    "table": "what was computed from rows of the old table stays",
+    "column": "values that are kept were computed the old way",
+    "rows": "what came of the old rows stays",
     "watermark": "state is cleaned up by another column's time",
     "join type": "rows that are kept were not checked by the new rule",
     "join key": "rows under old keys are not found again",
