@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.backfill import backfill_status, pause_backfill
-    from statemigrate.commands.change_plan import ChangePlan
+    from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
     from statemigrate.commands.current import (
         Current,
         CurrentOf,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         baseline,
     )
     from statemigrate.commands.plan import plan
+    from statemigrate.commands.plan_page import plan_page
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
@@ -129,9 +130,10 @@ _NAMES = {
     "statemigrate.commands.new_checkpoint": "rewrite",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
-    "statemigrate.commands.change_plan": "ChangePlan",
+    "statemigrate.commands.change_plan": "ChangePlan NamedPlan Plans",
     "statemigrate.commands.lock": "Locked",
     "statemigrate.commands.plan": "plan",
+    "statemigrate.commands.plan_page": "plan_page",
     "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
@@ -237,11 +239,13 @@ __all__ = [
     "Migration",
     "MissingPackageError",
     "NamedCheckpoint",
+    "NamedPlan",
     "NativeMetrics",
     "NewCode",
     "NewScript",
     "Pace",
     "PageError",
+    "Plans",
     "Preparation",
     "ProcessorError",
     "Rebase",
@@ -305,6 +309,7 @@ __all__ = [
     "paged",
     "pause_backfill",
     "plan",
+    "plan_page",
     "record_applied",
     "rewrite",
     "rollback",

@@ -38,7 +38,9 @@ class NamedCheckpoint:
     """A query's checkpoint with a name in the project.
 
     ``code`` names its processors and functions, ``MODULE:OBJECT``; ``targets`` are revisions by
-    store, and ``operator`` is Spark's number of the stateful operator, or its name.
+    store, and ``operator`` is Spark's number of the stateful operator, or its name. ``query`` is
+    the function from streams to the result, ``MODULE:FUNCTION``, that `plan` looks at, and ``lock``
+    the lock file of the code that is deployed.
     """
 
     name: str
@@ -46,6 +48,8 @@ class NamedCheckpoint:
     code: tuple[str, ...] = ()
     targets: Mapping[str, str] = field(default_factory=dict)
     operator: int | str | None = None
+    query: str | None = None
+    lock: str | None = None
 
     def targets_over(self, others: Mapping[str, str] | None) -> dict[str, str]:
         """Its targets, and those of ``others`` for stores without one."""
@@ -134,7 +138,12 @@ def _from_above(found: Configuration, folder: Path) -> Configuration:
         if found.checkpoint is None or found.checkpoint in found.checkpoints
         else placed(found.checkpoint),
         checkpoints={
-            name: replace(each, path=placed(each.path)) for name, each in found.checkpoints.items()
+            name: replace(
+                each,
+                path=placed(each.path),
+                lock=None if each.lock is None else placed(each.lock),
+            )
+            for name, each in found.checkpoints.items()
         },
     )
 
@@ -227,6 +236,8 @@ _PARTS: Mapping[str, tuple[type, str]] = {
     "code": (list, "a list of MODULE:OBJECT"),
     "targets": (dict, "a table of revisions by store"),
     "operator": (int, "the number or name of a stateful operator"),
+    "query": (str, "MODULE:FUNCTION"),
+    "lock": (str, "the path of a lock file"),
 }
 
 

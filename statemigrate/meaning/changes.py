@@ -74,14 +74,18 @@ class PlanItem:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One thing to do: in words, and as a ``command`` where there is one."""
+    """One thing to do: in words, and as a ``command`` where there is one.
+
+    ``seconds`` are about what it takes; None where that is not known, or is up to a person.
+    """
 
     text: str
     command: str = ""
+    seconds: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""
-        return {"text": self.text, "command": self.command}
+        return {"text": self.text, "command": self.command, "seconds": self.seconds}
 
 
 # Sources.
