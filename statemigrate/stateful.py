@@ -16,6 +16,7 @@ from statemigrate.files.open import open_files
 from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
 from statemigrate.native.control_source import is_migrated, with_backfill
 from statemigrate.native.decorator import mark
+from statemigrate.native.deployed import DEPLOYED, Undeployable
 from statemigrate.pages.query import paged
 
 if TYPE_CHECKING:
@@ -88,6 +89,10 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     if not is_migrated(processor):
         own = replace(settings, checkpoint=str(checkpoint), operator=number)
         processor = mark(processor, own)
+    deployed = vars(processor).get(DEPLOYED)
+    if isinstance(deployed, Undeployable):
+        # A worker would say so, and Spark of it that a worker failed.
+        raise deployed.error
     if not is_only_looking():
         _make_room(checkpoint)
     keys = (by,) if isinstance(by, str) else tuple(by)

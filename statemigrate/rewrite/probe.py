@@ -24,7 +24,7 @@ from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.deployment.code import only_looking
-from statemigrate.errors import CodeError, FormatError
+from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
@@ -277,6 +277,9 @@ def _result(
 ) -> DataFrame:
     try:
         result = function(**given)
+    except StatemigrateError:
+        # It says what is wrong and what to do.
+        raise
     except Exception as cause:
         raise _failed("SM-CODE-013", reference, "does not run on empty streams", cause) from cause
     if not getattr(result, "isStreaming", False):
@@ -331,11 +334,16 @@ def _failed(code: str, reference: str, problem: str, cause: Exception | None) ->
         code,
         f"{reference} {problem}",
         expected="a query that runs one batch without rows",
-        found=None if cause is None else f"{type(cause).__name__}: {cause}",
+        found=None if cause is None else f"{type(cause).__name__}: {_without_plan(cause)}",
         next_action="correct the function, or let the new code run on a little input elsewhere and "
         "give its checkpoint with --like",
         reference=reference,
     )
+
+
+def _without_plan(cause: Exception) -> str:
+    """What Spark says, without the description of the query that it adds."""
+    return str(cause).partition("\n=== Streaming Query ===")[0].rstrip()
 
 
 # What Spark keeps of variables that are known, seen by running a processor that has just these.
