@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import named_object
 from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files
@@ -62,7 +63,8 @@ class Probed:
     ``functions`` are those of its aggregations, by operator, as far as the code was run; ``keys``
     has by operator what its key columns are computed from. ``like`` is the checkpoint where one was
     given. ``facts`` are what else decides about operators' rows, None where no plan was seen.
-    ``schemas`` are those of the streams, in the plan's order.
+    ``schemas`` are those of the streams, in the plan's order. ``calls`` are those by which the code
+    declares operators whose state migrates.
     """
 
     shape: CheckpointShape
@@ -72,6 +74,7 @@ class Probed:
     like: Files | None = None
     facts: Facts | None = None
     schemas: tuple[str, ...] = ()
+    calls: frozenset[Call] = frozenset()
 
 
 def probed(
@@ -130,6 +133,7 @@ def _run(
     keys: dict[int, tuple[KeyMeaning, ...]] = {}
     facts: list[Facts] = []
     schemas: list[str] = []
+    calls: set[Call] = set()
 
     def look(query: StreamingQuery) -> None:
         plan = plan_that_ran(query)
@@ -149,12 +153,21 @@ def _run(
             conf=pinned or {},
             reference=wanted.code,
             look=look,
+            calls=calls,
         )
         files = open_files(made.as_uri())
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
         known = facts[0] if facts else None
-        return Probed(shape, sources, functions, keys, facts=known, schemas=tuple(schemas))
+        return Probed(
+            shape,
+            sources,
+            functions,
+            keys,
+            facts=known,
+            schemas=tuple(schemas),
+            calls=frozenset(calls),
+        )
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files
@@ -211,7 +212,7 @@ _TOO_LONG = 300.0  # seconds
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def run_probe(
+def run_probe(  # noqa: PLR0913 - all but three by name
     function: Callable[..., Any],
     folder: Path,
     spark: SparkSession,
@@ -221,10 +222,12 @@ def run_probe(
     conf: Mapping[str, str] | None = None,
     reference: str = "",
     look: Callable[[StreamingQuery], None] | None = None,
+    calls: set[Call] | None = None,
 ) -> Path:
     """Run the ``function`` in an empty ``folder``; return the checkpoint that it made.
 
-    The query is given to ``look`` once it has run its batch, before it is stopped.
+    The query is given to ``look`` once it has run its batch, before it is stopped; ``calls`` gets
+    those of our functions that declare an operator.
 
     ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`; ``mode``
     is the output mode, the first that Spark takes unless given; ``conf`` has settings as they are
@@ -236,8 +239,10 @@ def run_probe(
     streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
     sessions = dict.fromkeys(_read(function).keys() - schemas.keys(), session)
     checkpoint = folder / "checkpoint"
-    with only_looking(checkpoint.as_uri()):
+    with only_looking(checkpoint.as_uri()) as looking:
         result = _result(function, {**streams, **sessions}, name)
+    if calls is not None:
+        calls |= looking.calls
     query = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)
