@@ -8,6 +8,7 @@ could steer a terminal, break XML, end a comment, or show the characters around 
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shlex
@@ -39,6 +40,11 @@ def printable(text: str) -> str:
 def printable_json(text: str) -> str:
     """A JSON text that says the same, with JSON's own escape for each character nobody sees."""
     return _UNSEEN_IN_LINES.sub(_json_escape, without_credentials(text))
+
+
+def html_text(text: object) -> str:
+    """Text that HTML shows as it is, as `visible` has it: between tags, or in quotes."""
+    return html.escape(visible(text))
 
 
 def visible_lines(text: str) -> list[str]:

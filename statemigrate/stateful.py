@@ -56,12 +56,13 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     but for a rewrite. ``operator`` is Spark's number of the operator if several of the query run
     migrated code; with ``pages`` it is the operator's own name.
 
-    A query that ran without `stateful` has no room for the source of backfills. Then `adopt` makes
-    it here, once, before the query starts: the checkpoint is watched for five seconds, and nothing
-    is changed if the query may be running. Code that is only tried, as by `plan`, changes nothing.
+    A query that ran without `stateful` has no room for the source of backfills. Then this makes it,
+    as `backfill(..., prepare=True)` does, once, before the query starts: the checkpoint is watched
+    for five seconds, and nothing is changed if the query may be running. Code that is only tried,
+    as by `plan`, changes nothing.
 
-    Raises what `with_backfill`, `migrated`, `paged` and `adopt` raise; `StartupError` for a name of
-    an operator without ``pages``, or a number with them.
+    Raises what `with_backfill`, `migrated`, `paged` and `backfill` raise; `StartupError` for a name
+    of an operator without ``pages``, or a number with them.
     """
     settings = Settings(
         migrations,

@@ -28,9 +28,9 @@ from statemigrate.checkpoint.operators.shapes import (
     labels,
     row_json,
 )
-from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.rows.hashing import partition_of
-from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec
+from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec
 from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.shape import describe
@@ -40,7 +40,7 @@ from statemigrate.checkpoint.stores.files import (
     rocksdb_version,
     store_folder,
 )
-from statemigrate.checkpoint.stores.reading import read_hdfs_state, snapshot_of
+from statemigrate.checkpoint.stores.reading import read_changes, read_hdfs_state, snapshot_of
 from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files
@@ -97,7 +97,7 @@ class StoredFamily:
         """The rows of whole ``keys``, read from the partitions where Spark looks for them."""
         numbers = self.partitions_of(keys)
         for number in np.unique(numbers).tolist():
-            found = keys.filter(pa.array(numbers == number))
+            found = keys.filter(arrow_array(numbers == number))
             encoded = self._codecs(number)[0].encode(found)
             for place in range(len(encoded)):
                 key = encoded.row(place)
@@ -122,29 +122,35 @@ class StoredFamily:
                     yield keys, values
                 else:
                     same = pc.equal(keys.to_arrow(), pa.scalar(start, pa.large_binary()))
-                    places = np.flatnonzero(same.to_numpy(zero_copy_only=False))
+                    places = np.flatnonzero(numpy_array(same))
                     yield keys.take(places), values.take(places)
             return
-        state = RocksDBState(self.files, part.version, self.conf)
-        number = self._number(partition)
+        number = self.number_in(partition)
+        if self.store.has_families and number is None:
+            self._check_numbers(partition)
+            return
         if number is not None and not start:
             start = number.to_bytes(FAMILY, "little", signed=True)
             stop = _behind(start)
-        yield from state.rows(start, stop)
+        yield from RocksDBState(self.files, part.version, self.conf).rows(start, stop)
+
+    def decode(self, partition: int, keys: Rows, values: Rows) -> Batch:
+        """Keys and values of a partition as a store has them, as `rows` gives them."""
+        key_codec, value_codec = self._codecs(partition)
+        try:
+            found, owners = value_codec.decode(values, keys)
+            if self.family.is_list:
+                found = _lists(found, owners, len(keys))
+            return key_codec.decode(keys), found
+        except CorruptFileError as error:
+            if error.data.get("path"):
+                raise
+            folder = f"{self.files.location}/{self.parts[partition].version.folder}"
+            raise error.but(summary=f"{folder}: {error.summary}", path=folder) from error
 
     def _decoded(self, partition: int, start: bytes, stop: bytes | None) -> Iterator[Batch]:
-        keys, values = self._codecs(partition)
-        for some_keys, some_values in _parted(self.raw(partition, start, stop)):
-            try:
-                found, owners = values.decode(some_values, some_keys)
-                if self.family.is_list:
-                    found = _lists(found, owners, len(some_keys))
-                yield keys.decode(some_keys), found
-            except CorruptFileError as error:
-                if error.data.get("path"):
-                    raise
-                folder = f"{self.files.location}/{self.parts[partition].version.folder}"
-                raise error.but(summary=f"{folder}: {error.summary}", path=folder) from error
+        for keys, values in _parted(self.raw(partition, start, stop)):
+            yield self.decode(partition, keys, values)
 
     def _codecs(self, partition: int) -> tuple[KeyCodec, ValueCodec]:
         layout, family = RowLayout.of(self.conf), self.family
@@ -152,7 +158,7 @@ class StoredFamily:
             row_json(family.key),
             family.encoder,
             layout,
-            self._number(partition),
+            self.number_in(partition),
             schema_number=self.schemas.key,
         )
         older = {number: row_json(each) for number, each in self.schemas.older.items()}
@@ -165,23 +171,32 @@ class StoredFamily:
         )
         return key, value
 
-    def _number(self, partition: int) -> int | None:
-        if not self.store.has_families:
-            return None
-        found = self.parts[partition].families.get(self.family.name)
-        if found is None:
-            version = self.parts[partition].version
-            path = f"{self.files.location}/{version.snapshot or version.folder}"
-            raise CorruptFileError(
-                "SM-CHECKPOINT-035",
-                f"{path} does not say which keys are of the family {self.family.name}",
-                expected="the number of each column family, in the metadata of a snapshot",
-                found=", ".join(self.parts[partition].families) or "no family",
-                next_action="restore the folder of this partition from a copy of the checkpoint",
-                path=path,
-                family=self.family.name,
-            )
-        return found
+    def number_in(self, partition: int) -> int | None:
+        """The number of the family; None where the store has none, or has not made this one."""
+        return self.parts[partition].families.get(self.family.name)
+
+    def _check_numbers(self, partition: int) -> None:
+        """Raise `CorruptFileError` where a change may be of a family without a known number.
+
+        Spark writes a snapshot, with the numbers of all families, when it makes one. A family that
+        the schemas have and no snapshot has was not made.
+        """
+        part = self.parts[partition]
+        for changes in read_changes(self.files, part.version, self.conf):
+            found = set(np.unique(families_of(changes.keys)).tolist())
+            if unknown := found - set(part.families.values()):
+                path = f"{self.files.location}/{part.version.snapshot or part.version.folder}"
+                raise CorruptFileError(
+                    "SM-CHECKPOINT-035",
+                    f"{path} does not say which keys are of the family {self.family.name}",
+                    expected="the number of each column family, in the metadata of a snapshot",
+                    found=f"keys of the families {unknown}, and the numbers of "
+                    f"{', '.join(part.families) or 'none'}",
+                    next_action="restore the folder of this partition from a copy of the "
+                    "checkpoint",
+                    path=path,
+                    family=self.family.name,
+                )
 
 
 class CommittedState:
@@ -297,7 +312,7 @@ def labelled_paths(paths: Sequence[tuple[str, ...]], family: FamilyShape) -> lis
 def _lists(elements: pa.Array, owners: npt.NDArray[np.int64], count: int) -> pa.ListArray:
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(owners, minlength=count), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), elements, type=pa.list_(elements.type))
+    return pa.ListArray.from_arrays(arrow_array(offsets), elements, type=pa.list_(elements.type))
 
 
 def _behind(start: bytes) -> bytes | None:

@@ -213,7 +213,7 @@ class _Far:
 def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
     print_line(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
     if done.quarantined:
-        print_line(f"{done.quarantined:,} are quarantined: their transforms failed.")
+        print_line(f"{done.quarantined:,} failed, and stay as they were.")
         print_line(f"Next: statemigrate status {argument(checkpoint)} --failed STORE")
     else:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")

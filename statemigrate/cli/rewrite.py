@@ -276,7 +276,7 @@ def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or what is to be said or typed next."""
     plan = found.document
     print_sentence(f"{found.old} -> {found.new}")
-    from statemigrate.rewrite.run import time_since
+    from statemigrate.checkpoint.directory import time_since
 
     begun = time_since(found.begun)
     print_sentence(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")

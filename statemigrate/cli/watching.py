@@ -161,7 +161,7 @@ def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
     yield sentence(said, mark=store.store, style="bold cyan")
     if store.families:
         yield rows_of(
-            ("  family", "values left", "by partition", "quarantined"),
+            ("  family", "values left", "by partition", "failed"),
             [
                 (
                     f"  {each.name}",
@@ -181,9 +181,9 @@ def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
 # How `status --all` looks: the totals, a line a store, and what is next, each once.
 
 
-_ONCE = ("checkpoint", "store", "state", "left", "quarantined", "batch", "committed", "target")
+_ONCE = ("checkpoint", "store", "state", "left", "failed", "batch", "committed", "target")
 _WATCHED = ("checkpoint", "batch", "committed", "store", "left", "a second", "time left")
-_MARKED = "quarantined"
+_MARKED = "failed"
 _FEW = 6
 """Names that are listed; of more the others are counted."""
 

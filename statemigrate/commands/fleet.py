@@ -83,7 +83,7 @@ IN_WORDS: Mapping[Need, tuple[str, str]] = {
 def need_of(store: StoreStatus) -> Need:
     """What a store needs.
 
-    It is stuck where only a person gets it on: values are quarantined, its scripts are broken, or
+    It is stuck where only a person gets it on: values have failed, its scripts are broken, or
     the deployed revision's script is not there. "behind" and "migrating" are its states, "ahead"
     counts as behind what was asked for; the rest is in order.
     """
@@ -258,7 +258,7 @@ class Fleet:
     def only(self, needs: Collection[Need]) -> Fleet:
         """Only the checkpoints with one of these needs.
 
-        "unreadable"; "stuck" if values are quarantined, scripts are broken, or the deployed script
+        "unreadable"; "stuck" if values have failed, scripts are broken, or the deployed script
         is missing; "behind" the scripts, or the requested revision; "migrating" while values are
         left; and "in order".
         """

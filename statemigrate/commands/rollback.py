@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Rollback", "RollbackStep", "RollbackStore", "rollback"]
 
-RollbackStep = Literal["deploy", "adopt", "backfill", "drain", "quarantine", "undo", "done"]
-"""What is next: deploy the older code; make room for the control source; plan a backfill; let the
-query take it; correct what does not go back; take the control source out; nothing."""
+RollbackStep = Literal["deploy", "prepare", "backfill", "drain", "failed", "undo", "done"]
+"""What is next: deploy the older code; make room for the backfill source; plan a backfill; let the
+query take it; correct what does not go back; take the backfill source out; nothing."""
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,10 @@ def rollback(  # noqa: PLR0913 - all but two by name
     is the number of seconds for which it follows the query, with a look every ``interval``;
     ``progress`` gets each look.
 
-    With ``undo`` the control source is removed at the end, so that the earlier release starts
+    With ``undo`` the backfill source is removed at the end, so that the earlier release starts
     unchanged. The query must be stopped then, as for `undo_adoption`, which also has ``stopped``
     and ``wait``. It needs the oldest revision, and reads the state before and after. For pages,
-    whose control source stays, ``undo`` is an error.
+    whose backfill source stays, ``undo`` is an error.
 
     ``targets`` are those of other stores. ``migrations``, ``accept_edited``, ``operator`` and
     ``spark`` are as in `backfill`.
@@ -200,7 +200,7 @@ class _WayBack:
         """What can be done now, done."""
         if found.engine == "embedded" and found.step in ("backfill", "drain", "deploy"):
             return self._taken_back(found, did)
-        if found.step in ("backfill", "quarantine"):
+        if found.step in ("backfill", "failed"):
             did.append(self._plan())
             return self.look()
         if found.step == "undo" and may_undo:
@@ -223,8 +223,9 @@ class _WayBack:
         if self._undo and state.keeps_control_source:
             raise StartupError(
                 "SM-ROLLBACK-005",
-                f"the control source of pages in {state.checkpoint} stays",
-                expected="a query that got its control source by `statemigrate backfill --prepare`",
+                f"the backfill source of pages in {state.checkpoint} stays",
+                expected="a query that got its backfill source by `statemigrate backfill "
+                "--prepare`",
                 found="an operator on pages, which has had its own from the first batch",
                 next_action="roll back without --undo (undo=False), and go on with `paged` and the "
                 f"older code; for code without pages stop the query and `statemigrate rewrite "
@@ -235,11 +236,11 @@ class _WayBack:
         if self._undo and newer:
             raise StartupError(
                 "SM-ROLLBACK-001",
-                "code without the control source declares the oldest family of a store alone",
-                expected="the oldest revision, --to base, where the control source is to go",
+                "code without the backfill source declares the oldest family of a store alone",
+                expected="the oldest revision, --to base, where the backfill source is to go",
                 found=", ".join(f"{store}={revision}" for store, revision in newer.items()),
                 next_action="roll back to base, or without --undo (undo=False): the older code "
-                "goes on with the control source",
+                "goes on with the backfill source",
                 stores=sorted(newer),
             )
 
@@ -261,7 +262,7 @@ class _WayBack:
         from statemigrate.native.paged_operators import chunk_files
 
         if lacks_control_source(chunk_files(found.checkpoint, self._project.operator)):
-            return "adopt", (
+            return "prepare", (
                 f"stop the query, `statemigrate backfill {argument(self._checkpoint)} --prepare "
                 "--apply`, and "
                 f"start {self._code(found)}; then `{again}`"
@@ -293,7 +294,7 @@ class _WayBack:
             return "drain", f"{run}; it takes a chunk a batch. Then `{again}` again"
         if status.quarantined and not unplanned:
             first = found.stores[0]
-            return "quarantine", (
+            return "failed", (
                 f"`statemigrate status {argument(self._checkpoint)} "
                 f"--failed {argument(first.store)} "
                 f"--target {argument(f'{first.store}={first.target}')}{self._option}` shows what "
@@ -305,10 +306,10 @@ class _WayBack:
 
     def _next_undo(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
         if self._is_undone(found):
-            return "done", "nothing: start the release of before, without the control source"
+            return "done", "nothing: start the release of before, without the backfill source"
         return "undo", (
             f"stop the query, and wait until its process has ended; then `{again} --apply`, which "
-            "takes the control source out"
+            "takes the backfill source out"
         )
 
     def _is_undone(self, found: Rollback) -> bool:
@@ -355,7 +356,7 @@ class _WayBack:
         undo_adoption(
             self._checkpoint, apply=True, stopped=stopped, wait=wait, spark=self._project.spark
         )
-        did.append("took the control source out")
+        did.append("took the backfill source out")
         after = self.look()
         _check_same(found, after)
         did.append(f"read the state: {sum(s.in_target for s in after.stores):,} values, all back")
@@ -368,7 +369,7 @@ class _WayBack:
     def _finished(self, found: Rollback) -> str:
         if any(each.families for each in found.stores):
             return "restart the query: what is empty leaves the read path and is dropped"
-        return f"nothing: keep {self._code(found)} until the control source is taken out"
+        return f"nothing: keep {self._code(found)} until the backfill source is taken out"
 
     def _code(self, found: Rollback) -> str:
         """What the older code has that starts on this checkpoint."""

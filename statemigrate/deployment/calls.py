@@ -36,7 +36,7 @@ def declared_by(call: Call | None, *, pages: bool = False) -> str:
 
 
 def gets_source(checkpoint: str, call: Call | None) -> str:
-    """How a query gets the control source that it has run without."""
+    """How a query gets the backfill source that it has run without."""
     by_hand = (
         f"run `statemigrate backfill {argument(checkpoint)} --prepare --apply`, put with_backfill "
         "around its stream"

@@ -232,16 +232,17 @@ class CommittedPartition:
         self._database.close()
 
 
-def hold(layout: Layout, *, deadline: float = DEADLINE) -> CommittedState:
-    """Hold the last committed version of a checkpoint still.
+def hold(layout: Layout, *, batch: int | None = None, deadline: float = DEADLINE) -> CommittedState:
+    """Hold a committed version of a checkpoint still, of a ``batch`` or else the last one.
 
-    Raises `CheckpointError` where nothing is committed, and `CorruptFileError` for a file that is
-    damaged, or still missing after ``deadline`` seconds in which no newer version appeared.
+    Raises `CheckpointError` where the batch is not there or nothing is committed, and
+    `CorruptFileError` for a file that is damaged, or still missing after ``deadline`` seconds in
+    which no newer version appeared.
     """
     working = make_directory()
     try:
         return _patiently(
-            layout, lambda: _copy_committed(layout, working), time.monotonic() + deadline
+            layout, lambda: _copy_committed(layout, working, batch), time.monotonic() + deadline
         )
     except BaseException:
         remove_directory(working)
@@ -262,8 +263,18 @@ def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float
         pause *= 2
 
 
-def _copy_committed(layout: Layout, working: Path) -> CommittedState:
-    manifest = require_committed(layout)
+def _copy_committed(layout: Layout, working: Path, batch: int | None) -> CommittedState:
+    manifest = require_committed(layout, before=None if batch is None else batch + 1)
+    if batch not in (None, manifest.version):
+        raise CheckpointError(
+            "SM-CHECKPOINT-016",
+            f"batch {batch} is not among the versions of {layout.files.location}",
+            expected="a batch that is committed and still there",
+            found=f"batches up to {require_committed(layout).version}",
+            next_action="name one of these batches",
+            path=layout.files.location,
+            batch=batch,
+        )
     copy_layout = Layout(working / "held", layout.files)
     states = list(manifest.partitions)
     if layout.remote is not None:

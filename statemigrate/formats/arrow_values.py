@@ -6,7 +6,7 @@ of text carry any bytes, and only a Python str cannot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from statemigrate.formats.escaped_text import bytes_of, text_of
@@ -51,6 +51,30 @@ def array_of(values: list[Any], kind: Any) -> Any:
         found = pa.array([_as_bytes(each, kind) for each in values], binary_type(kind))
         # Not safe: the bytes are not UTF-8, which is why they are here.
         return found.cast(kind, safe=False)
+
+
+def plain_array(values: Sequence[Any], kind: Any) -> Any:
+    """Plain values, maps as dictionaries, as an array of ``kind``. Raises as `array_of`."""
+    found = values if not has_maps(kind) else [_paired(each, kind) for each in values]
+    return array_of(list(found), kind)
+
+
+def has_maps(kind: Any) -> bool:
+    """Whether there is a map in a type, at any depth."""
+    return _contains_maps([kind])
+
+
+def _paired(value: Any, kind: Any) -> Any:
+    """A plain value with its maps as lists of pairs, as Arrow takes them."""
+    from pyarrow import types
+
+    if value is None or not has_maps(kind):
+        return value
+    if types.is_map(kind):
+        return [(_paired(k, kind.key_type), _paired(v, kind.item_type)) for k, v in value.items()]
+    if types.is_list(kind):
+        return [_paired(each, kind.value_type) for each in value]
+    return {field.name: _paired(value[field.name], field.type) for field in kind}
 
 
 def _plain_values(array: Any) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import FamilyShape, row_json
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.formats.arrow_values import array_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -85,27 +83,3 @@ def _list(array: pa.ListArray, elements: pa.Array, kind: pa.ListType) -> pa.List
     if not array.null_count:
         return made
     return pa.ListArray.from_arrays(made.offsets, made.values, type=kind, mask=array.is_null())
-
-
-def plain_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Plain values as Arrow's."""
-    found = values if not has_maps(kind) else [_paired(each, kind) for each in values]
-    return array_of(list(found), kind)
-
-
-def has_maps(kind: pa.DataType) -> bool:
-    """Whether there is a map in a type, at any depth."""
-    return pa.types.is_map(kind) or any(
-        has_maps(kind.field(place).type) for place in range(kind.num_fields)
-    )
-
-
-def _paired(value: Any, kind: pa.DataType) -> Any:
-    """A plain value with its maps as lists of pairs, as Arrow takes them."""
-    if value is None or not has_maps(kind):
-        return value
-    if pa.types.is_map(kind):
-        return [(_paired(k, kind.key_type), _paired(v, kind.item_type)) for k, v in value.items()]
-    if pa.types.is_list(kind):
-        return [_paired(each, kind.value_type) for each in value]
-    return {field.name: _paired(value[field.name], field.type) for field in kind}

@@ -21,7 +21,7 @@ from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from statemigrate.checkpoint.rows.unsafe_leaves import normalized
 from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
-from statemigrate.formats.arrow_values import is_utf8
+from statemigrate.formats.arrow_values import is_utf8, plain_array
 from statemigrate.formats.escaped_text import first_escaped
 from statemigrate.migration.path import Step, check_readable
 from statemigrate.migration.stages import Stage, stages_of
@@ -30,7 +30,6 @@ from statemigrate.rewrite.arrow_types import (
     arrow_row,
     arrow_value,
     list_array,
-    plain_array,
     retyped,
     row_type,
     struct_array,

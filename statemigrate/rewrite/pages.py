@@ -20,6 +20,7 @@ from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.checkpoint.rows.hashing import partition_of as hashed
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
+from statemigrate.formats.arrow_values import plain_array
 from statemigrate.native.checkpoint import is_pages
 from statemigrate.pages.columns import (
     LARGEST_INSIDE,
@@ -42,7 +43,6 @@ from statemigrate.processor.rows import RowCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,
     list_array,
-    plain_array,
     retyped,
     row_type,
     value_type,

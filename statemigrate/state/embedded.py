@@ -231,10 +231,10 @@ class EmbeddedState:
     can_be_rewritten = counts_target = keeps_control_source = False
     target_is_deployed = True
 
-    def __init__(self, checkpoint: str) -> None:
+    def __init__(self, checkpoint: str, batch: int | None = None) -> None:
         layout = Layout.of(checkpoint)
         self.checkpoint = layout.files.location
-        self.committed = hold(layout)
+        self.committed = hold(layout, batch=batch)
         self._open = ExitStack()
         self._partitions: dict[int, CommittedPartition] = {}
         self.batch = self.committed.manifest.version
@@ -293,7 +293,7 @@ class EmbeddedState:
         shown = _shown(self.key, plan)
         span = Span() if key is None else Span.prefix(_encoded(self.key, plan, key))
         for number in range(len(self.committed.manifest.partitions)):
-            yield from entries_in(self._partition(number), plan, shown, span)
+            yield from entries_in(self.partition(number), plan, shown, span)
 
     def blocks(self, plan: StorePlan) -> PartitionBlocks:
         """`entries`, to be made into blocks by several processes."""
@@ -328,7 +328,7 @@ class EmbeddedState:
         """See `State`: those that the backfill has marked."""
         shown = _shown(self.key, plan)
         for number in range(len(self.committed.manifest.partitions)):
-            partition = self._partition(number)
+            partition = self.partition(number)
             for source in plan.sources:
                 family = partition.family(source, plan.declared.kind)
                 for key, _ in partition.quarantined(source.name):
@@ -340,7 +340,7 @@ class EmbeddedState:
         self._partitions.clear()
         self.committed.close()
 
-    def _partition(self, number: int) -> CommittedPartition:
+    def partition(self, number: int) -> CommittedPartition:
         """One partition, restored when it is first read."""
         if number not in self._partitions:
             self._partitions[number] = self._open.enter_context(self.committed.partition(number))

@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.deployment import StoredStore, is_family_of, store_of
-from statemigrate.embedded.layout import Layout
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import directory_of, read_record
-from statemigrate.pages.record import records
 from statemigrate.quoting import argument
 from statemigrate.scripts.applied import Applied
-from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, no_such_store, reported_stores
 
@@ -67,6 +64,9 @@ def open_state(checkpoint: str | Path, lineages: Mapping[str, Lineage], project:
     if lineages:
         require_scripted(project.targets, lineages)
     if engine_of(path) == "embedded":
+        # RocksDB is loaded where it is needed alone.
+        from statemigrate.state.embedded import EmbeddedState
+
         return EmbeddedState(path)
     from statemigrate.native.session import session_of
     from statemigrate.state.open_spark import open_spark_state
@@ -207,9 +207,12 @@ def applied_by(checkpoint: str) -> Applied:
     directory = directory_of(checkpoint)
     if directory.is_embedded:
         from statemigrate.embedded.continuation import last_committed
+        from statemigrate.embedded.layout import Layout
 
         manifest = last_committed(Layout.of(checkpoint))
         return _checksums(manifest.stores if manifest else {})
+    from statemigrate.pages.record import records
+
     # Those of its pages' operators and of others; of one store name several may tell.
     found: dict[str, dict[str, str]] = {}
     for stores in (read_record(checkpoint), *(p.stores for p in records(directory.files).values())):

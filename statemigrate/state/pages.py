@@ -24,6 +24,7 @@ from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
 from statemigrate.state.protocol import CarriesErrors, Entry, reraising_worker_errors
+from statemigrate.state.rows import moments
 from statemigrate.state.spark import OperatorState, Reading, SparkState, arranged, in_target
 from statemigrate.state.spark_operators import EnvelopeValues, KeyRows
 
@@ -186,7 +187,8 @@ class Counting:
 class Entries:
     """Gives the entries of one family, of list state an element each.
 
-    Only those whose keys begin with ``prefix``.
+    Only those whose keys begin with ``prefix``. With ``expiry`` batches have another column,
+    ``expires_at``, of when an entry expires.
     """
 
     pages: StoredPages
@@ -194,6 +196,7 @@ class Entries:
     keys: KeyColumns
     is_list: bool
     prefix: bytes = b""
+    expiry: bool = False
 
     @property
     def schema(self) -> StructType:
@@ -227,7 +230,11 @@ class Entries:
             pa.StructArray.from_arrays([payloads], ["payload"]),
             pa.array([partition] * len(found), pa.int32()),
         ]
-        return pa.RecordBatch.from_arrays(columns, self.schema.names)
+        names = list(self.schema.names)
+        if self.expiry:
+            columns.append(moments(pa.array([each[2] or None for each in found], pa.int64())))
+            names.append("expires_at")
+        return pa.RecordBatch.from_arrays(columns, names)
 
 
 def _rows(batch: Any) -> Iterator[tuple[Any, ...]]:

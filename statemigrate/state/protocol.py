@@ -134,7 +134,7 @@ class State(Protocol):
     target_is_deployed: bool
     """Whether a store's target is what the last deployment wrote, with no other note of that."""
     keeps_control_source: bool
-    """Whether its control source is there from the first batch on, and cannot be taken out."""
+    """Whether its backfill source is there from the first batch on, and cannot be taken out."""
 
     def key_of(self, store: str) -> StructType:
         """The type of a store's keys: what the query groups by, or what the operator does."""
@@ -245,7 +245,7 @@ def planned(
     if lineage is not None:
         target = lineage.format_of(lineage.resolve(project.targets.get(store, "head")))
     elif len({family.revision for family in stored.families}) > 1:
-        raise _unscripted(state, store)
+        raise unscripted(state.checkpoint, store)
     declared = Declared(store, stored.kind, target, _struct(stored.user_key))
     settings = Settings(targets=project.targets, accept_edited=project.accept_edited)
     return plan_store(declared, lineage, stored, settings, rewrites=rewrites)
@@ -259,10 +259,11 @@ def _struct(document: dict[str, Any] | None) -> StructType | None:
     return StructType.fromJson(document)
 
 
-def _unscripted(state: State, store: str) -> StartupError:
+def unscripted(checkpoint: str, store: str) -> StartupError:
+    """A store has values of several revisions, and there are no scripts for it."""
     return StartupError(
         "SM-START-031",
-        f"store {store} of {state.checkpoint} has been migrated, and there is no script for it",
+        f"store {store} of {checkpoint} has been migrated, and there is no script for it",
         expected=f"the scripts of store {store}",
         found="none",
         next_action="name the folder of this query's scripts with --migrations",

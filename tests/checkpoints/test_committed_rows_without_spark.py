@@ -37,7 +37,6 @@ CASES = [
     *((name, "rocksdb with ids", CHECKED) for name in ("windows", "groups")),
     ("aggregation", "hdfs", {"aggregation.stateFormatVersion": "1"}),
     ("windows", "hdfs", CHECKED),
-    ("join", "hdfs", {"join.stateFormatVersion": "1"}),
     *(("join", way, {"join.stateFormatVersion": "3"}) for way in ON_ROCKSDB),
     *(("join", way, {"join.stateFormatVersion": "4"}) for way in ON_ROCKSDB),
     ("join", "changelogs", CHECKED | {"join.stateFormatVersion": "4"}),

@@ -11,7 +11,7 @@ from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, RewriteAnswers, fork, guarded, plan, rewrite
 from statemigrate.commands.current import log
-from statemigrate.commands.plan import lock
+from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError, CorruptFileError, StartupError, UnsupportedError
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
 from statemigrate.checkpoint.rows.spark_types import Decimal, Number
 from statemigrate.checkpoint.rows.unsafe_leaves import (
     Behind,
@@ -67,7 +67,7 @@ def longest_first(spans: Spans) -> npt.NDArray[np.int64]:
 
 def _hashed(array: pa.Array, seeds: Hashes, function: HashFunction) -> Hashes:
     """The hashes of values that are not null, the seeds of the others."""
-    nulls = array.is_null().to_numpy(zero_copy_only=False)
+    nulls = numpy_array(array.is_null())
     found = _present(array, nulls, seeds, function)
     return np.where(nulls, seeds, found) if nulls.any() else found
 
@@ -146,7 +146,7 @@ def _elements(
     array: pa.Array, nulls: npt.NDArray[np.bool_], seeds: Hashes, function: HashFunction
 ) -> Hashes:
     """The first element of every list, then the second of those that have one, and so on."""
-    places = array.offsets.to_numpy().astype(np.int64)
+    places = numpy_array(array.offsets).astype(np.int64)
     counts = np.where(nulls, 0, np.diff(places))
     seeds = seeds.copy()
     for step in range(int(counts.max()) if counts.size else 0):

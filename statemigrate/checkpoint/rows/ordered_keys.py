@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import StructJson
-from statemigrate.checkpoint.rows.buffers import Bytes, Rows, joined
+from statemigrate.checkpoint.rows.buffers import Bytes, Rows, joined, numpy_array
 from statemigrate.checkpoint.rows.spark_types import Field, Number, struct_of
 from statemigrate.checkpoint.rows.unsafe_leaves import Mask, damaged, numbers, slot_values
 from statemigrate.errors import UnsupportedError
@@ -87,7 +87,7 @@ def event_times_of(data: Bytes) -> pa.Array:
 
 def _ordered(field: Field, array: pa.Array) -> Bytes:
     assert isinstance(field.type, Number)  # noqa: S101 - the constructor has refused the others
-    nulls = array.is_null().to_numpy(zero_copy_only=False)
+    nulls = numpy_array(array.is_null())
     bits = slot_values(field.type, array, nulls).bits
     negative = (bits >> bits.dtype.type(bits.itemsize * 8 - 1)).astype(bool)
     if pa.types.is_floating(field.type.arrow):

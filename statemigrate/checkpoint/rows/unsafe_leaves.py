@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, copy_ranges, within
+from statemigrate.checkpoint.rows.buffers import (
+    Bytes,
+    Integers,
+    Rows,
+    copy_ranges,
+    numpy_array,
+    within,
+)
 from statemigrate.checkpoint.rows.spark_types import (
     LARGEST_IN_SLOT,
     WORD,
@@ -244,12 +251,12 @@ def normalized(array: pa.Array) -> pa.Array:
     """
     kind = array.type
     if pa.types.is_floating(kind):
-        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        nulls = numpy_array(array.is_null())
         bits = np.dtype(f"<u{kind.bit_width // 8}")
         number = Number(kind, bits)
         return numbers(number, normalized_bits(slot_values(number, array, nulls).bits), nulls)
     if pa.types.is_struct(kind) and kind.num_fields:
-        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        nulls = numpy_array(array.is_null())
         children = [normalized(array.field(index)) for index in range(kind.num_fields)]
         buffers = [validity(nulls)]
         return pa.Array.from_buffers(kind, len(array), buffers, children=children)
@@ -259,8 +266,8 @@ def normalized(array: pa.Array) -> pa.Array:
 
 
 def _normalized_list(array: pa.ListArray) -> pa.ListArray:
-    nulls = array.is_null().to_numpy(zero_copy_only=False)
-    offsets = pa.py_buffer(array.offsets.to_numpy().copy())
+    nulls = numpy_array(array.is_null())
+    offsets = pa.py_buffer(numpy_array(array.offsets).copy())
     buffers = [validity(nulls), offsets]
     return pa.Array.from_buffers(
         array.type, len(array), buffers, children=[normalized(array.values)]

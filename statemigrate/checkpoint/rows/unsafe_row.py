@@ -19,6 +19,7 @@ from statemigrate.checkpoint.rows.buffers import (
     ends,
     fill_ranges,
     joined,
+    numpy_array,
     within,
 )
 from statemigrate.checkpoint.rows.spark_types import (
@@ -294,7 +295,7 @@ def nulls_of(field: Field, array: pa.Array, absent: Mask) -> Mask:
         return np.ones(len(array), bool)
     if not array.null_count:
         return absent
-    found: Mask = array.is_null().to_numpy(zero_copy_only=False)
+    found: Mask = numpy_array(array.is_null())
     if not field.nullable and bool((found & ~absent).any()):
         raise ValueMismatchError(
             "SM-VALUE-003",
@@ -329,7 +330,7 @@ def _map_rows(kind: Map, array: pa.MapArray, nulls: Mask) -> Rows:
 
 def flat(array: pa.Array, nulls: Mask, children: list[pa.Array]) -> tuple[Integers, list[pa.Array]]:
     """How many elements each list has, and the elements of all, end to end."""
-    places = array.offsets.to_numpy().astype(np.int64)
+    places = numpy_array(array.offsets).astype(np.int64)
     counts = np.diff(places)
     if nulls.any() and bool(counts[nulls].any()):
         used = np.repeat(~nulls, counts)

@@ -177,6 +177,11 @@ class StoreVersion:
         """All of them."""
         return tuple(filter(None, [self.snapshot, *self.changes, *self.shared]))
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether files have unique ids in their names, as in checkpoint format 2."""
+        return "_" in next(iter(self.names), "").rpartition("/")[2]
+
 
 def store_folder(operator: int, partition: int, store: str = "default") -> str:
     """Where the files of a store are, below the checkpoint."""

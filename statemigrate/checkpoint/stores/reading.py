@@ -7,7 +7,7 @@ SST files needs RocksDB itself.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -15,8 +15,14 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.checkpoint.logs.entries import MERGE_OPERATOR, codec_of, has_checksums, pinned
-from statemigrate.checkpoint.rows.buffers import Rows, joined, within
+from statemigrate.checkpoint.logs.entries import (
+    MERGE_OPERATOR,
+    codec_of,
+    has_checksums,
+    is_rocksdb,
+    pinned,
+)
+from statemigrate.checkpoint.rows.buffers import Rows, joined, numpy_array, within
 from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes, read_changelog
 from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, read_snapshot
@@ -79,7 +85,7 @@ def _folded(parts: list[Changes], separator: bytes) -> tuple[Rows, Rows]:
 
 def _left(changes: Changes, separator: bytes) -> tuple[Rows, Rows]:
     identities = changes.keys.to_arrow().dictionary_encode()
-    key_of = identities.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    key_of = numpy_array(identities.indices).astype(np.int64)
     order = np.arange(len(changes))
     # The last record of each key that does not merge: what is before it counts no more.
     floor = np.full(len(identities.dictionary), -1, np.int64)
@@ -158,6 +164,16 @@ def read_changes(files: Files, version: StoreVersion, conf: Mapping[str, str]) -
         with _opened(files, name) as source:
             path = f"{files.location}/{name}"
             yield from _verified(read_changelog(source, codec_of(conf), path).changes, conf, path)
+
+
+def read_state_changes(
+    files: Files, names: Sequence[str], conf: Mapping[str, str]
+) -> Iterator[Changes]:
+    """What some changelogs or deltas of either provider have. Raises as `read_changes`."""
+    if not is_rocksdb(conf):
+        return _state_files(files, list(names), conf)
+    version = StoreVersion("", 0, None, tuple(names))
+    return read_changes(files, version, conf)
 
 
 def snapshot_of(files: Files, version: StoreVersion) -> Snapshot | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows.buffers import Integers, Rows
+from statemigrate.checkpoint.rows.buffers import Integers, Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.stores.changelog import PUT, Changes
 from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.reading import fold_state, read_changes, snapshot_of
@@ -58,15 +59,39 @@ class RocksDBState:
             if end > first:
                 yield keys.slice(first, end), values.slice(first, end)
             return
-        try:
-            for begin, end_key in ranges(self._tables, start, stop, _IN_RANGE):
+        with self._readable():
+            bounds = list(ranges(self._tables, start, stop, _IN_RANGE))
+        for begin, end_key in bounds:
+            with self._readable():
                 keys, values = self._range(begin, end_key)
-                if len(keys):
-                    yield keys, values
-        except (ValueError, IndexError) as error:
-            if isinstance(error, CorruptFileError):
-                raise
-            raise self._unreadable(str(self._version.snapshot), error) from error
+            if len(keys):
+                yield keys, values
+
+    def find(self, keys: Rows) -> tuple[Rows, Rows]:
+        """Those of ``keys`` that are there, with their values; no more blocks than theirs are read.
+
+        Raises as `rows`.
+        """
+        if not self._tables:
+            found, values = self._folded_changes
+            places = among(found, keys)
+            return found.take(places), values.take(places)
+        wanted = keys.to_list()
+        with self._readable():
+            parts = [_chosen(each.records(each.blocks_of(wanted)), keys) for each in self._tables]
+        parts.append(_chosen(self._changes.all, keys))
+        return _ordered(*fold_state(iter([_in_order(parts)]), self._conf))
+
+    def keys_in(self, names: Collection[str]) -> Rows:
+        """The keys that some of the version's tables have, also of what is deleted there."""
+        with self._readable():
+            return Rows.concat(
+                [
+                    table.records(table.index[1]).changes.keys
+                    for name, table in self._tables_by_name.items()
+                    if name in names
+                ]
+            )
 
     def _range(self, start: bytes, stop: bytes | None) -> tuple[Rows, Rows]:
         found = [
@@ -81,12 +106,16 @@ class RocksDBState:
         parts += [newer] if len(newer.changes) else []
         return _ordered(*fold_state(iter([_in_order(parts)]), self._conf)) if parts else _NOTHING
 
-    @cached_property
+    @property
     def _tables(self) -> list[SortedTable]:
+        return list(self._tables_by_name.values())
+
+    @cached_property
+    def _tables_by_name(self) -> dict[str, SortedTable]:
         found = snapshot_of(self._files, self._version)
         names = [each for each in (found.shared if found else ()) if each.name.startswith("SSTs/")]
         with tempfile.TemporaryDirectory(prefix="statemigrate-tables-") as folder:
-            tables = []
+            tables = {}
             for number, each in enumerate(names):
                 name = f"{self._version.folder}/{each.name}"
                 path = Path(folder, str(number))
@@ -94,7 +123,7 @@ class RocksDBState:
                 place = f"{self._files.location}/{name}"
                 try:
                     # What is mapped stays when its name is gone.
-                    tables.append(SortedTable(np.memmap(path, np.uint8, "r"), place))
+                    tables[name] = SortedTable(np.memmap(path, np.uint8, "r"), place)
                 except (ValueError, IndexError) as error:
                     raise self._unreadable(name, error) from error
             return tables
@@ -107,6 +136,13 @@ class RocksDBState:
     @cached_property
     def _changes(self) -> _Sorted:
         return _Sorted.of(list(read_changes(self._files, self._version, self._conf)))
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, IndexError) as error:
+            raise self._unreadable(str(self._version.snapshot), error) from error
 
     def _unreadable(self, name: str, error: Exception) -> CorruptFileError:
         return CorruptFileError(
@@ -136,6 +172,11 @@ class _Sorted:
         order = _order_of(whole.keys)
         return _Sorted(_taken(whole, order), order + _SINCE)
 
+    @property
+    def all(self) -> Records:
+        """All of them."""
+        return Records(self.changes, self.numbers)
+
     def between(self, start: bytes, stop: bytes | None) -> Records:
         """Those with keys in a range."""
         first, end = _bounds(self.changes.keys, start, stop)
@@ -155,6 +196,17 @@ def _within(records: Records, start: bytes, stop: bytes | None) -> Records:
     if (first, end) == (0, len(keys)):
         return records
     return Records(_sliced(records.changes, first, end), records.numbers[first:end])
+
+
+def _chosen(records: Records, keys: Rows) -> Records:
+    places = among(records.changes.keys, keys)
+    return Records(_taken(records.changes, places), records.numbers[places])
+
+
+def among(keys: Rows, wanted: Rows) -> Integers:
+    """The places of those keys that are wanted."""
+    mask = pc.is_in(keys.to_arrow(), value_set=wanted.to_arrow())
+    return np.flatnonzero(numpy_array(mask)).astype(np.int64)
 
 
 def _is_plain(changes: Changes) -> bool:
@@ -179,9 +231,10 @@ def _ordered(keys: Rows, values: Rows) -> tuple[Rows, Rows]:
 
 def _order_of(keys: Rows) -> Integers:
     """The places of keys by their bytes, equal ones as they are."""
-    numbered = pa.table({"key": keys.to_arrow(), "place": np.arange(len(keys))})
+    places = arrow_array(np.arange(len(keys)))
+    numbered = pa.Table.from_arrays([keys.to_arrow(), places], ["key", "place"])
     order = pc.sort_indices(numbered, [("key", "ascending"), ("place", "ascending")])
-    return np.asarray(order).astype(np.int64)
+    return numpy_array(order).astype(np.int64)
 
 
 def _concatenated(parts: list[Changes]) -> Changes:

@@ -125,6 +125,18 @@ class SortedTable:
         last = len(keys) if stop is None else bisect_left(keys, stop) + 1
         return handles[first:last]
 
+    def blocks_of(self, wanted: Sequence[bytes]) -> list[BlockHandle]:
+        """The blocks that may have one of the ``wanted`` keys."""
+        keys, handles = self.index
+        found: set[int] = set()
+        for key in wanted:
+            for place in range(bisect_left(keys, key), len(keys)):
+                found.add(place)
+                # What happened to one key may fill several blocks.
+                if keys[place] != key:
+                    break
+        return [handles[place] for place in sorted(found)]
+
     def records(self, handles: Sequence[BlockHandle]) -> Records:
         """All records of some of the blocks."""
         contents = self._contents(handles)

@@ -1,0 +1,107 @@
+"""What differs in a family between two batches, with no more read than has changed.
+
+A key whose value differs is in a file that only one of the two batches has: in a changelog or delta
+between them, or in a table of RocksDB that they do not share. Keys of such files are looked up in
+both; where no file tells, both batches are compared as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow.compute as pc
+
+from statemigrate.checkpoint.logs.entries import is_rocksdb
+from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
+from statemigrate.checkpoint.rows.keys import families_of
+from statemigrate.checkpoint.state import StoredFamily
+from statemigrate.checkpoint.stores.files import StoreVersion
+from statemigrate.checkpoint.stores.reading import read_state_changes
+from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState, among
+
+Raw = tuple[Rows, Rows]
+"""Keys and their values, as a store has them."""
+
+
+def differing(before: StoredFamily, after: StoredFamily, partition: int) -> tuple[Raw, Raw]:
+    """The rows of a partition at both batches whose keys or values are not the same at both.
+
+    Both are of one family. Raises as `StoredFamily.raw`.
+    """
+    keys = _candidates(before, after, partition)
+    if keys is None:
+        found = tuple(_whole(each.raw(partition)) for each in (before, after))
+    else:
+        found = tuple(_found(each, partition, keys) for each in (before, after))
+    old, new = found
+    return _without_same(old, new), _without_same(new, old)
+
+
+def _candidates(before: StoredFamily, after: StoredFamily, partition: int) -> Rows | None:
+    """Keys among which all are that differ; None where the files do not tell."""
+    old, new = before.parts[partition], after.parts[partition]
+    numbers = [each.number_in(partition) for each in (before, after)]
+    if old.families != new.families and len(set(numbers)) > 1:
+        return None
+    names = _changes_between(after, old.version, new.version)
+    parts: list[Rows] = []
+    if names is None:
+        if not is_rocksdb(after.conf):
+            return None
+        alone = set(old.version.shared) ^ set(new.version.shared)
+        for each, version in ((before, old.version), (after, new.version)):
+            parts.append(RocksDBState(each.files, version, each.conf).keys_in(alone))
+        names = sorted(set(old.version.changes) ^ set(new.version.changes))
+    for changes in read_state_changes(after.files, names, after.conf):
+        parts.append(changes.keys)
+    keys = Rows.concat(parts)
+    keys = Rows.from_arrow(keys.to_arrow().unique())
+    if numbers[0] is not None:
+        keys = keys.take(families_of(keys) == numbers[0])
+    return keys
+
+
+def _changes_between(
+    family: StoredFamily, old: StoreVersion, new: StoreVersion
+) -> list[str] | None:
+    """The files of changes between two versions; None where one of them is not there."""
+    if old.snapshot == new.snapshot:
+        first, second = old.changes, new.changes
+        shorter = min(len(first), len(second))
+        return (
+            [*first[shorter:], *second[shorter:]] if first[:shorter] == second[:shorter] else None
+        )
+    if old.has_ids or new.has_ids:
+        return None
+    ending = "changelog" if is_rocksdb(family.conf) else "delta"
+    first_version, last = sorted((old.version, new.version))
+    names = [f"{new.folder}/{each}.{ending}" for each in range(first_version + 1, last + 1)]
+    listed = {each.name for each in family.files.list(new.folder)}
+    return names if listed.issuperset(names) else None
+
+
+def _found(family: StoredFamily, partition: int, keys: Rows) -> Raw:
+    if is_rocksdb(family.conf):
+        version = family.parts[partition].version
+        return RocksDBState(family.files, version, family.conf).find(keys)
+    parts = []
+    for found, values in family.raw(partition):
+        places = among(found, keys)
+        parts.append((found.take(places), values.take(places)))
+    return _whole(iter(parts))
+
+
+def _whole(parts: Iterator[Raw]) -> Raw:
+    found = list(parts)
+    return Rows.concat([keys for keys, _ in found]), Rows.concat([values for _, values in found])
+
+
+def _without_same(rows: Raw, others: Raw) -> Raw:
+    """Those of ``rows`` that are not among the others with the same value."""
+    keys, values = rows
+    places = pc.index_in(keys.to_arrow(), value_set=others[0].to_arrow())
+    theirs = others[1].to_arrow().take(places)
+    same = pc.fill_null(pc.equal(values.to_arrow(), theirs), fill_value=False)
+    kept = np.flatnonzero(~numpy_array(same))
+    return keys.take(kept), values.take(kept)

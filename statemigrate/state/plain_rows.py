@@ -1,0 +1,299 @@
+"""Rows of state whose values this package encodes: of the embedded engine, pages and envelopes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statemigrate.blocks import in_blocks, record_size
+from statemigrate.checkpoint.operators.shapes import GROUP_STATE, StructJson, row_json
+from statemigrate.checkpoint.rows.hashing import partition_of
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.deployment import StoredFamily, StoredStore
+from statemigrate.embedded.families import list_key
+from statemigrate.formats import Format, Value
+from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.pages import Entries, KeyColumns, StoredPages
+from statemigrate.state.rows import UserRows, begins_with
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_MANY = 8_192
+
+
+def struct_of(struct: StructJson) -> pa.StructType:
+    """Arrow's type of a struct of Spark's in JSON."""
+    return pa.struct(list(arrow_schema(struct)))
+
+
+def value_json(fmt: Format) -> StructJson:
+    """The struct of a format's values, all of whose parts may be null."""
+    found: StructJson = row_json(fmt.struct_type().jsonValue())
+    return found
+
+
+def values_array(values: Iterable[Value], fmt: Format) -> pa.StructArray:
+    """Plain values of a format as Arrow has them."""
+    return plain_array(list(values), struct_of(value_json(fmt)))
+
+
+@dataclass(frozen=True)
+class EnvelopeRows:
+    """The values of one revision in the envelopes of ``applyInPandasWithState``; see `UserRows`.
+
+    ``rows`` are the envelopes as they are stored.
+    """
+
+    rows: UserRows
+    revision: str
+    format: Format
+    user_key: None = field(default=None, init=False)
+    has_several: bool = field(default=False, init=False)
+
+    @property
+    def key(self) -> StructJson:
+        """The columns of a key."""
+        return self.rows.key
+
+    @cached_property
+    def value(self) -> StructJson:
+        """The columns of a value."""
+        return value_json(self.format)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self.rows.partitions
+
+    def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition."""
+        yield from self._opened(self.rows.batches(partition))
+
+    def under(self, key: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """The rows whose keys begin with ``key``."""
+        yield from self._opened(self.rows.under(key))
+
+    def _opened(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            revisions = pc.struct_field(batch["value"], [GROUP_STATE, "revision"])
+            found = batch.filter(pc.fill_null(pc.equal(revisions, self.revision), False))
+            payloads = pc.struct_field(found["value"], [GROUP_STATE, "payload"]).to_pylist()
+            if payloads:
+                values = values_array(self.format.decode_many(payloads), self.format)
+                columns = [found["key"], values, found["partition_id"]]
+                yield pa.RecordBatch.from_arrays(columns, ["key", "value", "partition_id"])
+
+
+def revisions_of(envelopes: UserRows) -> set[str]:
+    """The revisions that envelopes have."""
+    found: set[str] = set()
+    for batch in envelopes.all_batches():
+        revisions = pc.struct_field(batch["value"], [GROUP_STATE, "revision"])
+        found.update(each for each in pc.unique(revisions).to_pylist() if each is not None)
+    return found
+
+
+class _PlainRows:
+    """What families whose keys and values are bytes have in common."""
+
+    store: StoredStore
+    family: StoredFamily
+
+    @cached_property
+    def value(self) -> StructJson:
+        """The columns of a value, of a list those of an element."""
+        return value_json(self.family.format)
+
+    @cached_property
+    def user_key(self) -> StructJson | None:
+        """The columns of a map's own key."""
+        return None if self.store.user_key is None else row_json(dict(self.store.user_key))
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a key may have several rows."""
+        return self.store.kind == "list"
+
+
+@dataclass(frozen=True)
+class PageRows(_PlainRows):
+    """A family in pages; see `UserRows`. ``large`` has the values that lie outside of them."""
+
+    pages: StoredPages
+    stored: UserRows
+    large: UserRows | None
+    store: StoredStore
+    family: StoredFamily
+
+    @cached_property
+    def key(self) -> StructJson:
+        """The columns of a grouping key."""
+        return row_json(dict(self.pages.record.key))
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self.stored.partitions
+
+    def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition."""
+        yield from self._opened(self.stored.batches(partition), b"")
+
+    def under(self, key: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """The rows whose keys begin with ``key``; of a whole grouping key one page is opened."""
+        width = len(self.key["fields"])
+        if len(key) < width:
+            for partition in range(self.partitions):
+                for batch in self.batches(partition):
+                    if (found := batch.filter(begins_with(batch, key))).num_rows:
+                        yield found
+            return
+        number = partition_of(list(key[:width]), self.pages.record.pages).astype(np.int32)
+        plain = tuple(each for array in key for each in plain_values(array))
+        prefix = self._keys.encoded(plain)
+        yield from self._opened(self.stored.under([pa.array(number)]), prefix)
+
+    @cached_property
+    def _keys(self) -> KeyColumns:
+        return KeyColumns(self.pages.key, _struct_type(self.store.user_key))
+
+    @cached_property
+    def _outside(self) -> dict[int, list[dict[str, Any]]]:
+        """By page the values that lie outside of it."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        for batch in () if self.large is None else self.large.all_batches():
+            keys, own = batch["key"].to_pylist(), batch["user_key"].to_pylist()
+            values = batch["value"].to_pylist()
+            for key, user_key, value in zip(keys, own, values, strict=True):
+                (number,) = key.values()
+                found.setdefault(number, []).append({**user_key, **value})
+        return found
+
+    def _opened(self, batches: Iterator[pa.RecordBatch], prefix: bytes) -> Iterator[pa.RecordBatch]:
+        entries = Entries(
+            self.pages, self.family, self._keys, self.has_several, prefix, expiry=True
+        )
+        numbers: dict[str, int] = {}
+        for batch in batches:
+            pages = pa.RecordBatch.from_arrays(
+                [
+                    batch["key"].field(0),
+                    batch["value"].field(0),
+                    pa.array([self._outside.get(n) for n in batch["key"].field(0).to_pylist()])
+                    if self._outside
+                    else pa.nulls(batch.num_rows),
+                    batch["partition_id"],
+                ],
+                ["number", "page", "large", "partition_id"],
+            )
+            for found in entries([pages]):
+                payloads = found["value"].field(0).to_pylist()
+                values = values_array(self.family.format.decode_many(payloads), self.family.format)
+                yield self._batch(found, values, numbers)
+
+    def _batch(
+        self, found: pa.RecordBatch, values: pa.StructArray, numbers: dict[str, int]
+    ) -> pa.RecordBatch:
+        columns = {"key": _cast(found["key"], self.key), "value": values}
+        if self.user_key is not None:
+            columns["user_key"] = _cast(found["user_key"], self.user_key)
+        if self.has_several:
+            columns["index"] = pa.array(_counted(map(repr, found["key"].to_pylist()), numbers))
+        columns["expires_at"] = found["expires_at"]
+        columns["partition_id"] = found["partition_id"]
+        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+@dataclass(frozen=True)
+class EmbeddedRows(_PlainRows):
+    """A family of the embedded engine; see `UserRows`."""
+
+    state: EmbeddedState
+    store: StoredStore
+    family: StoredFamily
+
+    @cached_property
+    def key(self) -> StructJson:
+        """The columns of a grouping key."""
+        return row_json(dict(self.state.committed.manifest.key_schema))
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return len(self.state.committed.manifest.partitions)
+
+    def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition."""
+        opened = self.state.partition(partition)
+        numbers: dict[str, int] = {}
+        for block in in_blocks(opened.records(self.family.name), _MANY, record_size):
+            yield self._batch(partition, block, numbers)
+
+    def under(self, key: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """The rows whose keys begin with ``key``."""
+        for partition in range(self.partitions):
+            for batch in self.batches(partition):
+                if (found := batch.filter(begins_with(batch, key))).num_rows:
+                    yield found
+
+    @cached_property
+    def _codecs(self) -> tuple[KeyCodec, KeyCodec | None]:
+        user_key = _struct_type(self.store.user_key)
+        return KeyCodec(self.state.key), None if user_key is None else KeyCodec(user_key)
+
+    def _batch(
+        self, partition: int, block: list[tuple[bytes, bytes]], numbers: dict[str, int]
+    ) -> pa.RecordBatch:
+        encoded = [list_key(key) if self.has_several else key for key, _ in block]
+        keys = [shown_key(*self._codecs, each) for each in encoded]
+        width = len(self.key["fields"])
+        values = self.family.format.decode_many([data for _, data in block])
+        columns = {
+            "key": _structs([each[:width] for each in keys], self.key),
+            "value": values_array(values, self.family.format),
+        }
+        if self.user_key is not None:
+            columns["user_key"] = _structs([each[width:] for each in keys], self.user_key)
+        if self.has_several:
+            columns["index"] = pa.array(_counted((each.hex() for each in encoded), numbers))
+        columns["partition_id"] = pa.array(np.full(len(keys), partition, np.int32))
+        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _structs(keys: Sequence[tuple[Any, ...]], struct: StructJson) -> pa.StructArray:
+    kind = struct_of(struct)
+    names = [each.name for each in kind]
+    return plain_array([dict(zip(names, key, strict=True)) for key in keys], kind)
+
+
+def _cast(structs: pa.StructArray, struct: StructJson) -> pa.StructArray:
+    return plain_array(plain_values(structs), struct_of(struct))
+
+
+def _counted(keys: Iterable[str], numbers: dict[str, int]) -> list[int]:
+    """The place of each row among those of its key, which come one after the other."""
+    found: list[int] = []
+    for key, same in groupby(keys):
+        first = numbers.get(key, 0)
+        places = [first + place for place, _ in enumerate(same)]
+        found += places
+        # The last key of a batch may go on in the next one.
+        numbers.clear()
+        numbers[key] = places[-1] + 1
+    return found
+
+
+def _struct_type(columns: Any) -> StructType | None:
+    from pyspark.sql.types import StructType
+
+    return None if columns is None else StructType.fromJson(dict(columns))

@@ -1,0 +1,275 @@
+"""The rows of Spark's own state as users know them, read without Spark.
+
+What Spark keeps under a key with a number, a time or a list is here a row for each; a value that
+expires is without its wrapping; a map's own key stands next to the grouping key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_numbered, kind_of
+from statemigrate.checkpoint.operators.shapes import StructJson, row_json, shown_paths
+from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.checkpoint.state import StoredFamily
+
+EXPIRES_AT = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True)
+class UserRows:
+    """The rows of a family. A batch has the columns of `schema`.
+
+    These are ``key`` and ``value``, structs; ``user_key``, of a map; ``index``, of rows of which a
+    key has several, in their order; ``expires_at``, of values that expire; ``partition_id``.
+    """
+
+    stored: StoredFamily
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return len(self.stored.parts)
+
+    @cached_property
+    def key(self) -> StructJson:
+        """The columns of a grouping key."""
+        return self._of_map[0] if self._is_map else _shown(self._stored_key, self._key_places)
+
+    @cached_property
+    def user_key(self) -> StructJson | None:
+        """The columns of a map's own key."""
+        return self._of_map[1] if self._is_map else None
+
+    @cached_property
+    def value(self) -> StructJson:
+        """The columns of a value, of a list those of an element."""
+        content = row_json(self.stored.family.content if self._expires else self._value)
+        return _shown(content, shown_paths(content))
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a key may have several rows: of a list, or of a side of a join."""
+        return self.stored.family.is_list or self._is_numbered
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of a batch."""
+        columns = [pa.field("key", _struct(self.key)), pa.field("value", _struct(self.value))]
+        if self.user_key is not None:
+            columns.append(pa.field("user_key", _struct(self.user_key)))
+        if self.has_several:
+            columns.append(pa.field("index", pa.int64()))
+        if self._expires:
+            columns.append(pa.field("expires_at", EXPIRES_AT))
+        return pa.schema([*columns, pa.field("partition_id", pa.int32())])
+
+    def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, some thousands at a time. Raises as `StoredFamily.rows`."""
+        for keys, values in self.stored.rows(partition):
+            if len(keys):
+                yield self._batch(keys, values, partition)
+
+    def decoded(self, partition: int, keys: Rows, values: Rows) -> pa.RecordBatch:
+        """The rows of some keys and values of a partition, as the store has them."""
+        return self._batch(*self.stored.decode(partition, keys, values), partition)
+
+    def all_batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of all partitions, one after the other."""
+        for partition in range(self.partitions):
+            yield from self.batches(partition)
+
+    def under(self, key: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """The rows whose keys begin with ``key``: for each column an array of one value.
+
+        One partition is read where the columns say which, and of RocksDB no more than the blocks of
+        the key where they are all that there are.
+        """
+        columns = [*self.key["fields"], *(self.user_key or {"fields": []})["fields"]]
+        is_whole = len(key) == len(columns) and not self._is_numbered and not self._is_timed
+        if is_whole:
+            keys = self._stored_keys(key)
+            for number in self.stored.partitions_of(keys).tolist():
+                for found, values in self.stored.under(keys):
+                    yield self._batch(found, values, number)
+            return
+        for partition in self._partitions_of(key):
+            for batch in self.batches(partition):
+                found = batch.filter(begins_with(batch, key))
+                if found.num_rows:
+                    yield found
+
+    def _partitions_of(self, key: Sequence[pa.Array]) -> Sequence[int]:
+        """The partitions in which a key can be that begins like that."""
+        width = len(self.key["fields"])
+        if len(key) < width or self._is_timed:
+            return range(self.partitions)
+        # What follows the grouping key does not say in which partition it is.
+        shown = [each for each in self._stored_key["fields"] if each["type"] != "void"]
+        rest = self._of_map[1] if self._is_map else {"type": "struct", "fields": shown[width:]}
+        padding = [pa.nulls(1, each.type) for each in arrow_schema(rest)]
+        keys = self._stored_keys([*key[:width], *padding])
+        return [int(each) for each in self.stored.partitions_of(keys)]
+
+    def _batch(self, keys: pa.StructArray, values: pa.Array, partition: int) -> pa.RecordBatch:
+        index: pa.Array | None = None
+        if self.stored.family.is_list:
+            owners = pc.list_parent_indices(values)
+            index = _places(values)
+            keys, values = keys.take(owners), values.flatten()
+        elif self._is_numbered:
+            index = keys.field(keys.type.num_fields - 1)
+            if not pa.types.is_integer(index.type):
+                index = arrow_array(np.zeros(len(keys), np.int64))
+        columns: dict[str, pa.Array] = {}
+        if self._is_map:
+            columns["key"], columns["user_key"] = keys.field(0), keys.field(1)
+        else:
+            columns["key"] = _taken(keys, self._key_places, _struct(self.key))
+        if self._expires:
+            columns["expires_at"] = moments(values.field(1))
+            values = values.field(0)
+        columns["value"] = _taken(values, shown_paths(self._content), _struct(self.value))
+        if index is not None:
+            columns["index"] = index.cast(pa.int64())
+        columns["partition_id"] = arrow_array(np.full(len(keys), partition, np.int32))
+        return pa.RecordBatch.from_arrays(
+            [columns[name] for name in self.schema.names], schema=self.schema
+        )
+
+    def _stored_keys(self, columns: Sequence[pa.Array]) -> pa.StructArray:
+        """Keys as Spark has them, of the columns that users know and of any behind these."""
+        kind = _struct(self._stored_key)
+        if self._is_map:
+            width = len(self.key["fields"])
+            parts = [columns[:width], columns[width:]]
+            arrays = [
+                pa.StructArray.from_arrays(list(part), fields=list(each.type))
+                for part, each in zip(parts, kind, strict=True)
+            ]
+            return pa.StructArray.from_arrays(arrays, fields=list(kind))
+        given = iter(columns)
+        arrays = [
+            pa.nulls(len(columns[0]) if columns else 1, each.type)
+            if pa.types.is_null(each.type)
+            else next(given)
+            for each in kind
+        ]
+        if not arrays:
+            return pa.array([{}], kind)
+        return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+    @property
+    def _value(self) -> StructJson:
+        return self.stored.family.value
+
+    @cached_property
+    def _content(self) -> StructJson:
+        return row_json(self.stored.family.content if self._expires else self._value)
+
+    @cached_property
+    def _stored_key(self) -> StructJson:
+        return row_json(self.stored.family.key)
+
+    @cached_property
+    def _of_map(self) -> tuple[StructJson, StructJson]:
+        first, second = (each["type"] for each in self._stored_key["fields"])
+        return first, second
+
+    @cached_property
+    def _key_places(self) -> list[int]:
+        """Where in Spark's key the columns are that users know."""
+        places = shown_paths(self._stored_key)
+        is_index = self._is_numbered and not self._is_timed
+        return places[:-1] if is_index else places
+
+    @property
+    def _is_map(self) -> bool:
+        return self.stored.family.user_key is not None
+
+    @property
+    def _expires(self) -> bool:
+        return self.stored.family.wrapping == "expiry"
+
+    @property
+    def _is_numbered(self) -> bool:
+        stored = self.stored
+        return is_numbered(stored.operator, stored.store, stored.family)
+
+    @property
+    def _is_timed(self) -> bool:
+        """Whether the last column of a join's key is a time, as in state format 4."""
+        return self._is_numbered and self.stored.family.is_list
+
+
+def is_variable(stored: StoredFamily) -> bool:
+    """Whether a family is of a processor of ``transformWithState``."""
+    return kind_of(stored.operator.name) is VARIABLES
+
+
+def _shown(struct: StructJson, places: Sequence[int]) -> StructJson:
+    return {**struct, "fields": [struct["fields"][place] for place in places]}
+
+
+def _struct(struct: StructJson) -> pa.StructType:
+    return pa.struct(list(arrow_schema(struct)))
+
+
+def _taken(structs: pa.StructArray, places: Sequence[int], kind: pa.StructType) -> pa.StructArray:
+    """Structs of some of the fields, in a type that has these."""
+    if structs.type == kind:
+        return structs
+    if not places:
+        return pa.array([{}] * len(structs), kind)
+    mask = structs.is_null() if structs.null_count else None
+    columns = [structs.field(place) for place in places]
+    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
+
+
+def _places(lists: pa.ListArray) -> pa.Array:
+    """The place of each element in its list, counted from 0."""
+    lengths = numpy_array(lists.value_lengths().fill_null(0)).astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    return arrow_array(np.arange(int(lengths.sum())) - np.repeat(starts, lengths))
+
+
+def moments(milliseconds: pa.Array) -> pa.Array:
+    """Times in milliseconds since 1970 as timestamps; what lies beyond those is null."""
+    most = np.iinfo(np.int64).max // 1000
+    fits = pc.less_equal(milliseconds, most)
+    kept = pc.if_else(fits, milliseconds, pa.scalar(None, pa.int64()))
+    return pc.multiply(kept, 1000).cast(EXPIRES_AT)
+
+
+def begins_with(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> Any:
+    """For each row of a batch whether its key begins with ``key``."""
+    columns = list(batch["key"].flatten())
+    if "user_key" in batch.schema.names:
+        columns += batch["user_key"].flatten()
+    mask = arrow_array(np.ones(batch.num_rows, bool))
+    for column, wanted in zip(columns, key, strict=False):
+        mask = pc.and_(mask, is_same(column, wanted))
+    return mask
+
+
+def is_same(column: pa.Array, wanted: pa.Array) -> pa.Array:
+    """For each value whether it is the one that ``wanted`` has, null with null alone."""
+    if pa.types.is_struct(column.type):
+        mask = arrow_array(np.ones(len(column), bool))
+        for place in range(column.type.num_fields):
+            mask = pc.and_(mask, is_same(column.field(place), wanted.field(place)))
+        return pc.and_(mask, pc.equal(column.is_null(), wanted.is_null()[0]))
+    if wanted[0].as_py() is None:
+        return column.is_null()
+    if pa.types.is_nested(column.type):
+        text = repr(wanted[0].as_py())
+        return pa.array([repr(each) == text for each in column.to_pylist()])
+    return pc.fill_null(pc.equal(column, wanted[0]), fill_value=False)

@@ -1,0 +1,145 @@
+"""What differs in a store between two batches, and the life of one key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from statemigrate.checkpoint.changes import differing
+from statemigrate.errors import StartupError
+from statemigrate.formats.arrow_values import plain_array
+from statemigrate.state.rows import UserRows
+from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
+from statemigrate.state.table_stores import StorePart, StoreRows
+
+CHANGE, BEFORE = "_change", "_before"
+_ADDED, _REMOVED, _CHANGED, _FIRST = "added", "removed", "changed", "first"
+Row = dict[str, Any]
+Rows = dict[str, Row]
+"""Rows of a table by their keys as text."""
+
+
+@dataclass(frozen=True)
+class StoreAt:
+    """A store at a batch: its rows, and how they become columns."""
+
+    name: str
+    rows: StoreRows
+    columns: TableColumns
+
+
+def changes_between(before: StoreAt, after: StoreAt) -> pa.Table:
+    """What differs between two batches; see `StateTable.changes`.
+
+    Raises `StartupError` where the columns are not the same at both batches.
+    """
+    columns = after.columns
+    _check_alike(before, after)
+    found: list[Row] = []
+    for partition in range(max(before.rows.partitions, after.rows.partitions)):
+        old: Rows = {}
+        new: Rows = {}
+        for is_new, part, batch in _differing(before.rows, after.rows, partition):
+            rows, layout = (new, columns) if is_new else (old, before.columns)
+            rows.update(_by_key(layout, layout.plain_rows(layout.batch(part, batch))))
+        found += _compared(columns, old, new)
+    return _table(columns, found)
+
+
+def life_of(columns: TableColumns, found: Iterable[tuple[int, list[Row]]]) -> pa.Table:
+    """What became of the rows of one key over batches, the oldest first; see `StateTable.history`.
+
+    ``found`` has each batch with the key's rows then.
+    """
+    changed: list[Row] = []
+    before: Rows | None = None
+    for batch, each in found:
+        rows = _by_key(columns, each)
+        for change in _compared(columns, before or {}, rows):
+            what = _FIRST if before is None else change[CHANGE]
+            changed.append({**change, CHANGE: what, BATCH: batch})
+        before = rows
+    return _table(columns, changed)
+
+
+def _by_key(columns: TableColumns, rows: list[Row]) -> Rows:
+    # As text: a NaN equals nothing.
+    return {repr([row[name] for name in columns.key_names] + [row.get(INDEX)]): row for row in rows}
+
+
+def _differing(
+    before: StoreRows, after: StoreRows, partition: int
+) -> Iterator[tuple[bool, StorePart, pa.RecordBatch]]:
+    """Rows that may differ, and whether they are the new ones; unchanged files are not read."""
+    others = {_family_of(part): part for part in before.parts}
+    for part in after.parts:
+        other = others.pop(_family_of(part), None)
+        new, old = part.rows, other.rows if other is not None else None
+        if isinstance(new, UserRows) and isinstance(old, UserRows) and other is not None:
+            first, second = differing(old.stored, new.stored, partition)
+            for is_new, each, rows, raw in ((False, other, old, first), (True, part, new, second)):
+                if len(raw[0]):
+                    yield is_new, each, rows.decoded(partition, *raw)
+            continue
+        yield from ((True, part, batch) for batch in part.rows.batches(partition))
+        if other is not None:
+            yield from ((False, other, batch) for batch in other.rows.batches(partition))
+    for part in others.values():
+        yield from ((False, part, batch) for batch in part.rows.batches(partition))
+
+
+def _family_of(part: StorePart) -> str:
+    rows = part.rows
+    if isinstance(rows, UserRows):
+        return f"{rows.stored.store.name}/{rows.stored.family.name}"
+    return part.revision
+
+
+def _compared(columns: TableColumns, old: Rows, new: Rows) -> list[Row]:
+    """The rows that are not the same."""
+    found: list[Row] = []
+    for key, row in new.items():
+        before = old.get(key)
+        if before is None:
+            found.append({**row, CHANGE: _ADDED, BEFORE: None})
+        elif _content(columns, before) != _content(columns, row):
+            found.append({**row, CHANGE: _CHANGED, BEFORE: _values(columns, before)})
+    for key, row in old.items():
+        if key not in new:
+            empty = dict.fromkeys(columns.value_names)
+            found.append({**row, **empty, CHANGE: _REMOVED, BEFORE: _values(columns, row)})
+    return found
+
+
+def _content(columns: TableColumns, row: Row) -> str:
+    # As text: a NaN equals nothing.
+    return repr((_values(columns, row), row[EXPIRY]))
+
+
+def _values(columns: TableColumns, row: Row) -> Row:
+    return {name: row[name] for name in columns.value_names}
+
+
+def _table(columns: TableColumns, rows: list[Row]) -> pa.Table:
+    values = pa.struct([columns.schema.field(name) for name in columns.value_names])
+    schema = columns.schema.insert(0, pa.field(CHANGE, pa.string()))
+    schema = schema.append(pa.field(BEFORE, values))
+    arrays = [plain_array([row[field.name] for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _check_alike(before: StoreAt, after: StoreAt) -> None:
+    old, new = before.columns, after.columns
+    if old.schema != new.schema:
+        raise StartupError(
+            "SM-STATE-035",
+            f"the columns of {after.name} are not the same at batches {old.batch_id} and "
+            f"{new.batch_id}",
+            expected=", ".join(f"{each.name} {each.type}" for each in new.schema),
+            found=", ".join(f"{each.name} {each.type}" for each in old.schema),
+            next_action="compare batches on one side of the change",
+            store=after.name,
+        )

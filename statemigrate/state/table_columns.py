@@ -1,0 +1,189 @@
+"""How the rows of a store become the columns of a table, and a key's values Arrow's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.rows.buffers import arrow_array
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.errors import ValueMismatchError, shown
+from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.quoting import is_text
+from statemigrate.state.rows import EXPIRES_AT
+from statemigrate.state.table_stores import StorePart
+
+PARTITION, REVISION, INDEX = "_partition", "_revision", "_index"
+EXPIRY, BATCH = "_expires_at", "_batch"
+_SYSTEM = {
+    INDEX: pa.int64(),
+    PARTITION: pa.int32(),
+    REVISION: pa.string(),
+    EXPIRY: EXPIRES_AT,
+    BATCH: pa.int64(),
+}
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a store's table: those of the key, of a map's own key, and of the value.
+
+    A value's column that is called as one of the key's is ``value_`` and its name. The columns that
+    ``mask`` names have a hash of what is in them.
+    """
+
+    key: StructJson
+    user_key: StructJson | None
+    value: StructJson
+    has_several: bool
+    batch_id: int
+    mask: tuple[str, ...] = ()
+
+    @cached_property
+    def key_names(self) -> tuple[str, ...]:
+        """The columns of a key, a map's own included."""
+        fields = [*self.key["fields"], *(self.user_key or {"fields": []})["fields"]]
+        return _unique([str(each["name"]) for each in fields], set(_SYSTEM), "key_")
+
+    @cached_property
+    def value_names(self) -> tuple[str, ...]:
+        """The columns of a value."""
+        names = [str(each["name"]) for each in self.value["fields"]]
+        return _unique(names, {*self.key_names, *_SYSTEM}, "value_")
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+        types = [*self._key_types, *(each.type for each in arrow_schema(self.value))]
+        names = [*self.key_names, *self.value_names]
+        fields = [
+            pa.field(name, pa.string() if name in self.mask else kind)
+            for name, kind in zip(names, types, strict=True)
+        ]
+        system = [
+            pa.field(name, kind)
+            for name, kind in _SYSTEM.items()
+            if self.has_several or name != INDEX
+        ]
+        return pa.schema([*fields, *system])
+
+    def batch(self, part: StorePart, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a family as rows of the table."""
+        columns = [*rows["key"].flatten()]
+        if self.user_key is not None:
+            columns += rows["user_key"].flatten()
+        columns += part.values_of(rows).flatten()
+        names = (*self.key_names, *self.value_names)
+        columns = [
+            _hashed(column) if name in self.mask else column
+            for name, column in zip(names, columns, strict=True)
+        ]
+        if self.has_several:
+            columns.append(rows["index"])
+        expires = "expires_at" in rows.schema.names
+        count = rows.num_rows
+        columns += [
+            rows["partition_id"],
+            _repeated(part.revision, count),
+            rows["expires_at"] if expires else pa.nulls(count, EXPIRES_AT),
+            arrow_array(np.full(count, self.batch_id, np.int64)),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def key_arrays(self, key: Sequence[Any]) -> list[pa.Array]:
+        """For each of the first columns of a key an array of its one value.
+
+        Raises `ValueMismatchError` for a value that is not of its column's type.
+        """
+        return [
+            _one(value, kind, name)
+            for value, kind, name in zip(key, self._key_types, self.key_names, strict=False)
+        ]
+
+    def plain_rows(self, rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+        """Rows of the table as dictionaries of plain values."""
+        names = rows.schema.names
+        if isinstance(rows, pa.Table):
+            return [each for batch in rows.to_batches() for each in self.plain_rows(batch)]
+        columns = [plain_values(column) for column in rows.columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def value_of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The value that a row of the table has, by the names of its own columns."""
+        own = [str(each["name"]) for each in self.value["fields"]]
+        return {name: row[column] for name, column in zip(own, self.value_names, strict=True)}
+
+    def in_order(self, rows: pa.Table) -> pa.Table:
+        """Rows of one key, or some, each key's in their order."""
+        return rows.sort_by([(INDEX, "ascending")]) if self.has_several else rows
+
+    @cached_property
+    def _key_types(self) -> list[pa.DataType]:
+        fields = [*arrow_schema(self.key)]
+        if self.user_key is not None:
+            fields += arrow_schema(self.user_key)
+        return [each.type for each in fields]
+
+
+def _unique(names: Sequence[str], taken: set[str], before: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for name in names:
+        column = name
+        while column in taken or column in found:
+            column = f"{before}{column}"
+        found.append(column)
+    return tuple(found)
+
+
+def _repeated(text: str, count: int) -> pa.Array:
+    """A text so many times."""
+    data = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(data))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data * count)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
+def _one(value: Any, kind: pa.DataType, name: str) -> pa.Array:
+    # Arrow takes truth values for numbers, and bytes for texts.
+    is_other = (isinstance(value, bool) and pa.types.is_integer(kind)) or (
+        isinstance(value, bytes) and pa.types.is_string(kind)
+    )
+    # Arrow loads pandas for values of Python's; texts and whole numbers go without.
+    if type(value) is str and pa.types.is_string(kind) and is_text(value):
+        return _repeated(value, 1)
+    if type(value) is int and pa.types.is_integer(kind):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        if limits.min <= value <= limits.max:
+            return arrow_array(np.array([value], limits.dtype))
+    try:
+        return plain_array([object() if is_other else value], kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise ValueMismatchError(
+            "SM-VALUE-012",
+            f"{shown(value)} is not a key of column {name}",
+            expected=str(kind),
+            found=type(value).__name__,
+            next_action="give the key as its column has it",
+            field=name,
+        ) from error
+
+
+def _hashed(column: pa.Array) -> pa.Array:
+    """For each value 64 bits of a hash of it, as text; a null stays one."""
+    return pa.array(
+        [
+            None
+            if each is None
+            else hashlib.blake2b(repr(each).encode(), digest_size=_DIGITS // 2).hexdigest()
+            for each in plain_values(column)
+        ],
+        pa.string(),
+    )

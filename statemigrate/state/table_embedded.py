@@ -1,0 +1,63 @@
+"""The stores of the embedded engine as tables."""
+
+from __future__ import annotations
+
+import weakref
+from functools import cached_property
+
+from statemigrate.embedded.layout import Layout
+from statemigrate.embedded.versions import retained_versions
+from statemigrate.state.embedded import EmbeddedState
+from statemigrate.state.plain_rows import EmbeddedRows
+from statemigrate.state.project import Project
+from statemigrate.state.table_stores import StoreRows, joined_parts
+
+
+class EmbeddedCatalog:
+    """See `statemigrate.state.table_stores.Catalog`."""
+
+    internal: tuple[str, ...] = ()
+
+    def __init__(self, checkpoint: str, project: Project, batch: int | None) -> None:
+        self._checkpoint, self._project = checkpoint, project
+        self._state = EmbeddedState(checkpoint, batch)
+        # Its files are linked into a directory of the reader's own, which goes with the tables.
+        weakref.finalize(self, self._state.close)
+
+    @property
+    def batch(self) -> int:
+        """See `Catalog`."""
+        return self._state.batch
+
+    @cached_property
+    def batches(self) -> tuple[int, ...]:
+        """See `Catalog`."""
+        layout = Layout.of(self._checkpoint)
+        newest = EmbeddedState(self._checkpoint)
+        try:
+            return tuple(each for each in retained_versions(layout) if each <= newest.batch)
+        finally:
+            newest.close()
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """See `Catalog`."""
+        return tuple(self._state.stores)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """See `Catalog`."""
+        return frozenset(self.stores)
+
+    def rows(self, name: str) -> StoreRows:
+        """See `Catalog`."""
+        stored = self._state.stores[name]
+        survey = self._project.survey
+        if survey is not None:
+            survey.require(name)
+        lineage = survey.lineages.get(name) if survey else None
+        parts = [
+            (EmbeddedRows(self._state, stored, each), each.revision, each.format)
+            for each in stored.families
+        ]
+        return joined_parts(name, parts, lineage, self._project, self._checkpoint)

@@ -1,0 +1,501 @@
+"""Which stores a checkpoint has at a batch, and the rows of each, whichever engine wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.operators.catalogue import (
+    DEFAULT,
+    GROUPS,
+    is_internal,
+    kind_of,
+    operator_stores,
+    user_name,
+)
+from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.state import CommittedState
+from statemigrate.checkpoint.state import StoredFamily as SparkFamily
+from statemigrate.deployment import live_path, revision_in, store_of
+from statemigrate.errors import TransformError
+from statemigrate.files import Files
+from statemigrate.formats import Format
+from statemigrate.formats.arrow_values import plain_values
+from statemigrate.migration import BASE, Lineage, Path
+from statemigrate.native.checkpoint import is_pages, name_in
+from statemigrate.native.deployment_check import StoreRecord, read_record
+from statemigrate.pages.record import (
+    is_marker,
+    large_of,
+    read_pages_record,
+    record_name,
+    variable_of,
+)
+from statemigrate.state.project import Project
+from statemigrate.state.protocol import unscripted
+from statemigrate.state.rows import UserRows, is_variable
+
+if TYPE_CHECKING:
+    from statemigrate.pages.record import PagesRecord
+
+
+class FamilyRows(Protocol):
+    """The rows of one family; see `statemigrate.state.rows.UserRows`."""
+
+    @property
+    def key(self) -> StructJson:
+        """The columns of a grouping key."""
+
+    @property
+    def user_key(self) -> StructJson | None:
+        """The columns of a map's own key."""
+
+    @property
+    def value(self) -> StructJson:
+        """The columns of a value."""
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a key may have several rows."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+
+    def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition."""
+
+    def under(self, key: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """The rows whose keys begin with ``key``."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Brings values of one format into another one, by a path of scripts."""
+
+    source: Format
+    path: Path | None
+    target: Format
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.StructArray:
+        """The values of rows in the target's format.
+
+        Raises `TransformError` for a value that does not migrate.
+        """
+        from statemigrate.processor.rows import RowCodec
+        from statemigrate.state.plain_rows import values_array
+
+        read = RowCodec(self.source.struct_type()).to_value
+        keys, values = plain_values(rows["key"]), plain_values(rows["value"])
+        return values_array(
+            (self._migrated(key, read(value)) for key, value in zip(keys, values, strict=True)),
+            self.target,
+        )
+
+    def _migrated(self, key: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            found = value if self.path is None else self.path.apply(value)
+        except TransformError as error:
+            raise error.at(tuple(key.values())) from error.__cause__
+        return self.target.conform(found)
+
+
+@dataclass(frozen=True)
+class StorePart:
+    """The rows of a store that are of one ``revision``."""
+
+    rows: FamilyRows
+    revision: str
+    conversion: Conversion | None = None
+
+    def values_of(self, rows: pa.RecordBatch) -> pa.StructArray:
+        """The values of a batch, in the format of the store's target."""
+        return rows["value"] if self.conversion is None else self.conversion(rows)
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """All rows of a store: the parts have the same keys, and values of one format in the end."""
+
+    parts: tuple[StorePart, ...]
+    value: StructJson
+
+    @property
+    def key(self) -> StructJson:
+        """The columns of a grouping key."""
+        return self.parts[0].rows.key
+
+    @property
+    def user_key(self) -> StructJson | None:
+        """The columns of a map's own key."""
+        return self.parts[0].rows.user_key
+
+    @property
+    def has_several(self) -> bool:
+        """Whether a key may have several rows."""
+        return self.parts[0].rows.has_several
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return max(each.rows.partitions for each in self.parts)
+
+    def batches(self, partition: int) -> Iterator[tuple[StorePart, pa.RecordBatch]]:
+        """The rows of a partition, each batch with the part that it is of."""
+        for part in self.parts:
+            for batch in part.rows.batches(partition):
+                yield part, batch
+
+    def under(self, key: Sequence[pa.Array]) -> Iterator[tuple[StorePart, pa.RecordBatch]]:
+        """The rows whose keys begin with ``key``."""
+        for part in self.parts:
+            for batch in part.rows.under(key):
+                yield part, batch
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(
+            batch.num_rows for number in range(self.partitions) for _, batch in self.batches(number)
+        )
+
+
+class Catalog(Protocol):
+    """The stores of a checkpoint at a batch."""
+
+    @property
+    def batch(self) -> int:
+        """The batch."""
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The committed batches whose state may be there."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names of the stores."""
+
+    @property
+    def internal(self) -> tuple[str, ...]:
+        """The names of what the engine keeps for itself."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all of them."""
+
+    def rows(self, name: str) -> StoreRows:
+        """The rows of one of them."""
+
+
+def joined_parts(
+    store: str,
+    parts: Sequence[tuple[FamilyRows, str, Format]],
+    lineage: Lineage | None,
+    project: Project,
+    checkpoint: str,
+) -> StoreRows:
+    """The rows of a store whose families these are, each with its revision and its format.
+
+    Raises `StartupError` for families of several formats without scripts, or of a revision that no
+    way leads from, and `LineageError` for an unknown target.
+    """
+    if lineage is None:
+        value = parts[0][0].value
+        if any(rows.value != value for rows, _, _ in parts):
+            raise unscripted(checkpoint, store)
+        return StoreRows(tuple(StorePart(rows, revision) for rows, revision, _ in parts), value)
+    from statemigrate.state.plain_rows import struct_of, value_json
+
+    target = lineage.resolve(project.targets.get(store, "head"))
+    fmt = lineage.format_of(target)
+    wanted, made = value_json(fmt), []
+    for rows, revision, source in parts:
+        path = None if revision == target else live_path(lineage, revision, target)
+        is_same = path is None and struct_of(rows.value) == struct_of(wanted)
+        conversion = None if is_same else Conversion(source, path, fmt)
+        made.append(StorePart(rows, revision, conversion))
+    return StoreRows(tuple(made), wanted)
+
+
+class SparkCatalog:
+    """The stores of a checkpoint of Spark's own state; see `Catalog`."""
+
+    def __init__(self, files: Files, project: Project, batch: int | None) -> None:
+        CheckpointDirectory(files).require_query()
+        self._files, self._project = files, project
+        self._state = CommittedState(files, batch)
+
+    @property
+    def batch(self) -> int:
+        """See `Catalog`."""
+        return self._state.batch
+
+    @cached_property
+    def batches(self) -> tuple[int, ...]:
+        """See `Catalog`."""
+        begun = set(batches_in(names_in(self._files, "offsets")))
+        return tuple(sorted(begun & set(batches_in(names_in(self._files, "commits")))))
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """See `Catalog`."""
+        return tuple(self._stores)
+
+    @property
+    def internal(self) -> tuple[str, ...]:
+        """See `Catalog`."""
+        return tuple(self._internal)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """See `Catalog`."""
+        return frozenset({*self._stores, *self._internal})
+
+    def rows(self, name: str) -> StoreRows:
+        """See `Catalog`."""
+        if name in self._internal:
+            rows = self._internal[name]
+            return StoreRows((StorePart(rows, BASE),), rows.value)
+        return self._stores[name].rows()
+
+    @cached_property
+    def _families(self) -> tuple[SparkFamily, ...]:
+        operator = self._project.operator
+        return tuple(
+            each
+            for each in self._state.families
+            if not isinstance(operator, int) or each.operator.number == operator
+        )
+
+    @cached_property
+    def _internal(self) -> dict[str, UserRows]:
+        found: dict[str, UserRows] = {}
+        for each in self._families:
+            operator, store, family = each.operator, each.store.name, each.family.name
+            is_empty = family == DEFAULT and each.store.has_families
+            is_shown = user_name(operator, store, family) is not None
+            if not is_empty and (not is_shown or (is_variable(each) and is_marker(family))):
+                own = family if family != DEFAULT else store
+                found[f"{kind_of(operator.name).word}-{operator.number}.{own}"] = UserRows(each)
+        return found
+
+    @cached_property
+    def _stores(self) -> dict[str, _SparkStore]:
+        found: dict[str, _SparkStore] = {}
+        by_operator: dict[int, list[SparkFamily]] = {}
+        for each in self._families:
+            by_operator.setdefault(each.operator.number, []).append(each)
+        owners: dict[str, list[int]] = {}
+        for number, families in by_operator.items():
+            for store in self._of_operator(families):
+                owners.setdefault(store.name, []).append(number)
+                found[f"{number}.{store.name}"] = store
+        # A name that two operators have is told apart by their numbers.
+        return {
+            name if len(owners[name]) == 1 else f"operator-{number}.{name}": store
+            for key, store in found.items()
+            for number, _, name in [key.partition(".")]
+        }
+
+    def _of_operator(self, families: list[SparkFamily]) -> Iterator[_SparkStore]:
+        if is_variable(families[0]):
+            named = {each.family.name: each for each in families}
+            if any(map(is_pages, named)):
+                yield from self._of_pages(named)
+            yield from self._of_variables(named)
+            return
+        lineages = self._lineages
+        own = {store: name for name, store in self._project.stores.items()}
+        known = {
+            (each.number, each.store.name, each.family.name): name
+            for name, each in operator_stores(self._state.shape, self._project.stores).items()
+        }
+        for each in families:
+            name = known.get((each.operator.number, each.store.name, each.family.name))
+            if name is not None:
+                yield _OperatorStore(name, self, each)
+            elif kind_of(each.operator.name) is GROUPS:
+                raw = str(user_name(each.operator, each.store.name, each.family.name))
+                lineage = self._envelope_lineage(each) if lineages else None
+                if lineage is None:
+                    yield _OperatorStore(own.get(raw, raw), self, each, is_envelope=True)
+                else:
+                    yield _Envelopes(lineage.store, self, each, lineage)
+
+    def _of_variables(self, named: Mapping[str, SparkFamily]) -> Iterator[_SparkStore]:
+        kept = [
+            name
+            for name in named
+            if name != DEFAULT and not is_internal(name) and not is_marker(name)
+        ]
+        for store in dict.fromkeys(map(store_of, kept)):
+            families = tuple(named[name] for name in kept if store_of(name) == store)
+            yield _Variables(store, self, families)
+
+    def _of_pages(self, named: Mapping[str, SparkFamily]) -> Iterator[_SparkStore]:
+        operator = name_in(named)
+        record = read_pages_record(self._files, record_name(operator))
+        at = record and (record.at(self.batch) or record)
+        if at is None:
+            return
+        pages = named[variable_of(operator)]
+        large = named.get(large_of(operator))
+        for store in at.stores:
+            yield _Paged(store, self, pages, large, at)
+
+    def _envelope_lineage(self, family: SparkFamily) -> Lineage | None:
+        from statemigrate.state.plain_rows import revisions_of
+
+        revisions = revisions_of(UserRows(family))
+        fitting = {
+            store: each
+            for store, each in self._lineages.items()
+            if all(name in each for name in revisions)
+        }
+        named = {store: each for store, each in fitting.items() if store in self._project.targets}
+        chosen = fitting if len(fitting) == 1 else named
+        return next(iter(chosen.values())) if len(chosen) == 1 else None
+
+    @cached_property
+    def _lineages(self) -> Mapping[str, Lineage]:
+        survey = self._project.survey
+        return dict(survey.lineages) if survey else {}
+
+    def lineage_of(self, store: str) -> Lineage | None:
+        """The scripts of a store. Raises `ScriptError` for broken ones."""
+        survey = self._project.survey
+        if survey is not None:
+            survey.require(store)
+        return self._lineages.get(store)
+
+    @cached_property
+    def record(self) -> Mapping[str, StoreRecord]:
+        """What the last deployment noted of each store."""
+        return read_record(self._files)
+
+    @property
+    def project(self) -> Project:
+        """The settings of the command."""
+        return self._project
+
+    @property
+    def location(self) -> str:
+        """Where the checkpoint is."""
+        return self._files.location
+
+    @cached_property
+    def begun(self) -> int:
+        """When the batch began, in milliseconds since 1970."""
+        return self._state.shape.offsets[self.batch].timestamp
+
+
+@dataclass(frozen=True)
+class _SparkStore:
+    name: str
+    catalog: SparkCatalog
+
+    def rows(self) -> StoreRows:
+        """All rows of the store."""
+        raise NotImplementedError
+
+    def _joined(self, parts: Sequence[tuple[FamilyRows, str, Format]]) -> StoreRows:
+        catalog = self.catalog
+        lineage = catalog.lineage_of(self.name)
+        return joined_parts(self.name, parts, lineage, catalog.project, catalog.location)
+
+
+@dataclass(frozen=True)
+class _OperatorStore(_SparkStore):
+    """The state of one of Spark's own operators, or what a function keeps."""
+
+    family: SparkFamily
+    is_envelope: bool = False
+
+    def rows(self) -> StoreRows:
+        rows = UserRows(self.family)
+        lineage = None if self.is_envelope else self.catalog.lineage_of(self.name)
+        if lineage is None:
+            return StoreRows((StorePart(rows, BASE),), rows.value)
+        from statemigrate.formats.struct_format import struct_from_json
+        from statemigrate.state.spark_operators import stored_revision
+
+        record = self.catalog.record.get(self.name, StoreRecord())
+        fmt = struct_from_json(rows.value)
+        revision = stored_revision(lineage, fmt, struct_from_json(rows.key), record)
+        return self._joined([(rows, revision, lineage.format_of(revision))])
+
+
+@dataclass(frozen=True)
+class _Variables(_SparkStore):
+    """The families of a store in variables of ``transformWithState``."""
+
+    families: tuple[SparkFamily, ...]
+
+    def rows(self) -> StoreRows:
+        lineage = self.catalog.lineage_of(self.name)
+        oldest = BASE if lineage is None else lineage.oldest
+        parts = []
+        for each in self.families:
+            rows = UserRows(each)
+            revision = revision_in(each.family.name) or oldest
+            parts.append((rows, revision, _format_of(rows, lineage, revision)))
+        return self._joined(parts)
+
+
+@dataclass(frozen=True)
+class _Envelopes(_SparkStore):
+    """The envelopes of a function, of every revision that the scripts have."""
+
+    family: SparkFamily
+    lineage: Lineage
+
+    def rows(self) -> StoreRows:
+        from statemigrate.state.plain_rows import EnvelopeRows, revisions_of
+
+        rows = UserRows(self.family)
+        found = revisions_of(rows) or {self.lineage.oldest}
+        formats = {each: self.lineage.format_of(each) for each in sorted(found)}
+        return self._joined(
+            [(EnvelopeRows(rows, each, fmt), each, fmt) for each, fmt in formats.items()]
+        )
+
+
+@dataclass(frozen=True)
+class _Paged(_SparkStore):
+    """A store in pages."""
+
+    pages: SparkFamily
+    large: SparkFamily | None
+    record: PagesRecord
+
+    def rows(self) -> StoreRows:
+        from statemigrate.state.pages import StoredPages
+        from statemigrate.state.plain_rows import PageRows
+
+        stored = self.record.stores[self.name]
+        pages = StoredPages(self.record, self.catalog.location, self.catalog.begun)
+        large = None if self.large is None else UserRows(self.large)
+        return self._joined(
+            [
+                (
+                    PageRows(pages, UserRows(self.pages), large, stored, family),
+                    family.revision,
+                    family.format,
+                )
+                for family in stored.families
+            ]
+        )
+
+
+def _format_of(rows: UserRows, lineage: Lineage | None, revision: str) -> Format:
+    """The format of a family: the script's where it has the same values, else the stored one."""
+    if lineage is not None and revision in lineage:
+        return lineage.format_of(revision)
+    from statemigrate.formats.struct_format import struct_from_json
+
+    return struct_from_json(rows.value)

@@ -1,0 +1,409 @@
+"""State as tables: the stores of a checkpoint at any batch that is there, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from statemigrate.errors import (
+    CheckpointError,
+    CorruptFileError,
+    MissingPackageError,
+    ValueMismatchError,
+    shown,
+    values_hidden,
+)
+from statemigrate.files.cached import Remembered
+from statemigrate.files.open import open_files
+from statemigrate.quoting import html_text
+from statemigrate.state.open import engine_of, require_scripted
+from statemigrate.state.project import Project
+from statemigrate.state.protocol import no_such_store
+from statemigrate.state.sql import SqlError
+from statemigrate.state.table_changes import StoreAt, changes_between, life_of
+from statemigrate.state.table_columns import TableColumns
+from statemigrate.state.table_stores import Catalog, SparkCatalog, StoreRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from statemigrate.native.session import Spark
+
+T = TypeVar("T")
+_SHOWN = 20
+"""Rows that a notebook shows."""
+
+
+def open_state(
+    checkpoint: str | Path,
+    *,
+    batch: int | None = None,
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    operator: int | str | None = None,
+    stores: Mapping[str, str] | None = None,
+    mask: Sequence[str] = (),
+    spark: Spark = None,
+) -> StateTables:
+    """The state of a checkpoint as tables, read from its files without Spark.
+
+    It is the state of the last committed batch, or of a committed ``batch`` that is still there.
+    The query may be running. A store is a table with the columns of its keys and values, and with
+    those that begin with an underscore: ``_partition``, ``_revision``, ``_expires_at``, ``_batch``,
+    and ``_index`` where a key has several rows. Values are in the format of the store's target, by
+    the scripts in ``migrations``; without scripts they are as they are stored. ``mask`` names
+    columns whose values are replaced by a hash. The other parameters are those of `StateReader`;
+    ``spark`` is for a checkpoint on a remote file system.
+
+    Raises `CheckpointError` for what is no checkpoint, or a batch that is not there.
+    """
+    project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
+    return StateTables(str(checkpoint), project, batch, tuple(mask))
+
+
+class StateTables:
+    """The stores of a checkpoint at a ``batch``, by name; see `open_state`."""
+
+    def __init__(
+        self, checkpoint: str, project: Project, batch: int | None, mask: tuple[str, ...]
+    ) -> None:
+        self.checkpoint = checkpoint
+        self._project = project
+        self._chosen = batch
+        self._mask = mask
+        if project.survey is not None:
+            require_scripted(project.targets, project.survey.lineages)
+        self._catalog = self.catalog_at(batch)
+        self.failure: Exception | None = None
+        """What reading rows raised for somebody who could not hand it on, such as DuckDB."""
+
+    @property
+    def batch(self) -> int:
+        """The batch whose state it is."""
+        return self._catalog.batch
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """The committed batches whose state may still be there, the oldest first."""
+        return self._catalog.batches
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names of the stores."""
+        return self._catalog.stores
+
+    @property
+    def internal(self) -> tuple[str, ...]:
+        """The names of what Spark keeps for itself, such as timers; each is a table too."""
+        return self._catalog.internal
+
+    def at(self, batch: int) -> StateTables:
+        """The same at another batch. Raises `CheckpointError` where it is not there."""
+        return StateTables(self.checkpoint, self._project, batch, self._mask)
+
+    def duckdb(self) -> Any:
+        """A connection of DuckDB in which each store is a table.
+
+        It can open no file, and its settings are locked. Needs ``pip install statemigrate[sql]``.
+        """
+        from statemigrate.state.sql import connected
+
+        return connected({name: self[name] for name in (*self.stores, *self.internal)})
+
+    def sql(self, query: str) -> pa.Table:
+        """The rows that one SELECT gives, as a table of Arrow; each store is a table of its name.
+
+        Raises `SqlError` for a statement that writes, or that DuckDB refuses.
+        """
+        from statemigrate.state.sql import select
+
+        tables = {name: self[name] for name in (*self.stores, *self.internal)}
+        self.failure = None
+        try:
+            return select(tables, query)
+        except SqlError as error:
+            if self.failure is not None:
+                raise self.failure from error
+            raise
+
+    def __getitem__(self, name: str) -> StateTable:
+        """A store. Raises `CheckpointError` for a name that is none."""
+        if name not in self._catalog.names:
+            raise no_such_store(self.checkpoint, name, self.stores)
+        return StateTable(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._catalog.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stores)
+
+    def __len__(self) -> int:
+        return len(self.stores)
+
+    def __repr__(self) -> str:
+        return f"<state of {self.checkpoint!r} at batch {self.batch}: {', '.join(self.stores)}>"
+
+    def _repr_html_(self) -> str:
+        rows = [[name, ", ".join(self[name].columns)] for name in self.stores]
+        return _html(f"{self.checkpoint}, batch {self.batch}", ["store", "columns"], rows)
+
+    def catalog_at(self, batch: int | None) -> Catalog:
+        """What the checkpoint has at a batch, the newest for None."""
+        if engine_of(self.checkpoint) == "embedded":
+            from statemigrate.state.table_embedded import EmbeddedCatalog
+
+            return EmbeddedCatalog(self.checkpoint, self._project, batch)
+        given = self._project.spark
+        files = open_files(self.checkpoint, given() if callable(given) else given)
+        return SparkCatalog(Remembered(files), self._project, batch)
+
+    def rows_of(self, name: str) -> StoreRows:
+        """The rows of a store. Raises `StartupError` where its scripts do not fit it."""
+        return self._catalog.rows(name)
+
+    @property
+    def mask(self) -> tuple[str, ...]:
+        """The columns whose values are replaced by a hash."""
+        return self._mask
+
+    def read(self, name: str, look: Callable[[StoreRows], T]) -> T:
+        """What ``look`` makes of a store's rows.
+
+        It is called again at the newest batch where no batch was asked for and the running query
+        has removed the one that was the newest.
+        """
+        try:
+            return look(self.rows_of(name))
+        except (FileNotFoundError, CorruptFileError) as error:
+            if self._chosen is not None or not is_missing(error):
+                raise
+            newer = self.catalog_at(None)
+            if newer.batch == self.batch:
+                raise
+            self._catalog = newer
+            return look(self.rows_of(name))
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether a file was not there, which a running query may have removed."""
+    return isinstance(error, FileNotFoundError) or getattr(error, "code", "") in _MISSING
+
+
+_MISSING = ("SM-CHECKPOINT-017", "SM-CHECKPOINT-022", "SM-CHECKPOINT-023")
+"""What is said of a file that a running query may have removed."""
+
+
+class StateTable:
+    """A store at a batch, as a table; see `open_state`."""
+
+    def __init__(self, state: StateTables, name: str) -> None:
+        self._state = state
+        self.name = name
+
+    @property
+    def batch(self) -> int:
+        """The batch whose state it is."""
+        return self._state.batch
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types, as Arrow has them."""
+        return self._columns.schema
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.schema.names)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The names of the columns of a key."""
+        return self._columns.key_names
+
+    def at(self, batch: int) -> StateTable:
+        """The same store at another batch. Raises `CheckpointError` where it is not there."""
+        return self._state.at(batch)[self.name]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows, partition by partition and some thousands at a time."""
+        rows, columns = self._rows, self._columns
+        for partition in range(rows.partitions):
+            for part, found in rows.batches(partition):
+                yield columns.batch(part, found)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as a table of Arrow."""
+        import pyarrow as pa
+
+        return self._state.read(
+            self.name, lambda _: pa.Table.from_batches(list(self.batches()), self.schema)
+        )
+
+    def to_pandas(self) -> Any:
+        """All rows as a frame of pandas."""
+        return self.to_arrow().to_pandas(maps_as_pydicts="strict")
+
+    def to_polars(self) -> Any:
+        """All rows as a frame of polars, which has to be installed."""
+        try:
+            import polars
+        except ImportError as error:
+            raise MissingPackageError(
+                "SM-PACKAGES-006",
+                "polars is not installed, which this needs",
+                expected="polars 1.20 or newer",
+                found="a Python without it",
+                next_action="pip install polars",
+                package="polars",
+            ) from error
+        return polars.from_arrow(self.to_arrow())
+
+    def count(self) -> int:
+        """How many rows there are."""
+        return self._state.read(self.name, lambda rows: rows.count())
+
+    def get(self, *key: Any) -> Any | None:
+        """The value under a whole key, given column by column; None where there is none.
+
+        A value is a dictionary by column; where a key has several rows, a list of them. One
+        partition is read. Raises `ValueMismatchError` for a key of other types.
+        """
+        columns = self._columns
+        if len(key) != len(columns.key_names):
+            raise _key_width(columns.key_names, key)
+        found = self.under(*key)
+        values = [columns.value_of(row) for row in columns.plain_rows(found)]
+        if columns.has_several:
+            return values or None
+        return values[0] if values else None
+
+    def under(self, *key: Any) -> pa.Table:
+        """The rows whose keys begin with ``key``, given column by column, as a table of Arrow."""
+        import pyarrow as pa
+
+        columns = self._columns
+        if not 0 < len(key) <= len(columns.key_names):
+            raise _key_width(columns.key_names, key)
+        wanted = columns.key_arrays(key)
+
+        def look(rows: StoreRows) -> pa.Table:
+            found = [columns.batch(part, batch) for part, batch in rows.under(wanted)]
+            return columns.in_order(pa.Table.from_batches(found, self.schema))
+
+        return self._state.read(self.name, look)
+
+    def changes(self, before: int, after: int | None = None) -> pa.Table:
+        """What differs between two batches: a row for each key, or row of a key, that does.
+
+        ``_change`` is "added", "removed" or "changed". The value columns are those at ``after``,
+        this table's batch unless given, and ``_before`` has those at ``before``.
+        """
+        before_it = self._state.at(before)[self.name]
+        after_it = self if after is None else self._state.at(after)[self.name]
+        return changes_between(before_it.side, after_it.side)
+
+    def history(self, *key: Any) -> pa.Table:
+        """The life of a key over the batches that are there: a row for each change of its rows.
+
+        ``_batch`` is the batch at which it was first found so, and ``_change`` is "first" for what
+        the oldest batch has, else as in `changes`.
+        """
+        return life_of(self._columns, self._life(key))
+
+    def _life(self, key: tuple[Any, ...]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+        """The rows of a key at each batch up to this one."""
+        is_first = True
+        for batch in self._state.batches:
+            if batch > self.batch:
+                return
+            try:
+                table = self.at(batch)
+                found = table.layout.plain_rows(table.under(*key))
+            except (CheckpointError, FileNotFoundError) as error:
+                # Spark has removed the oldest batches, or begun to; the others are all there.
+                if is_first and is_missing(error) and batch != self.batch:
+                    continue
+                raise
+            is_first = False
+            yield batch, found
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for any reader of Arrow's streams; each call reads them from the start."""
+        import pyarrow as pa
+
+        reader = pa.RecordBatchReader.from_batches(self.schema, self._noting_failures())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _noting_failures(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self.batches()
+        except Exception as error:
+            self._state.failure = error
+            raise
+
+    def __repr__(self) -> str:
+        return f"<table {self.name!r} at batch {self.batch}: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        title = f"{self.name}, batch {self.batch}"
+        if values_hidden():
+            types = [[field.name, str(field.type)] for field in self.schema]
+            return _html(f"{title}; values are hidden", ["column", "type"], types)
+        rows: list[list[object]] = []
+        for batch in self.batches():
+            found = self._columns.plain_rows(batch.slice(0, _SHOWN - len(rows)))
+            rows += [list(each.values()) for each in found]
+            if len(rows) == _SHOWN:
+                break
+        more = f", the first {_SHOWN} rows" if len(rows) == _SHOWN else ""
+        return _html(f"{title}{more}", self.columns, rows)
+
+    @property
+    def side(self) -> StoreAt:
+        """The store as one side of a comparison."""
+        return StoreAt(self.name, self._rows, self._columns)
+
+    @property
+    def layout(self) -> TableColumns:
+        """How rows become columns."""
+        return self._columns
+
+    @property
+    def _rows(self) -> StoreRows:
+        return self._state.rows_of(self.name)
+
+    @cached_property
+    def _columns(self) -> TableColumns:
+        rows = self._rows
+        return TableColumns(
+            rows.key, rows.user_key, rows.value, rows.has_several, self.batch, self._state.mask
+        )
+
+
+def _html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    head = "".join(f"<th>{html_text(each)}</th>" for each in columns)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{html_text(_cell(each))}</td>' for each in row)}</tr>" for row in rows
+    )
+    return (
+        f"<table><caption>{html_text(title)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else shown(value) if not isinstance(value, str) else value
+
+
+def _key_width(names: Sequence[str], key: Sequence[object]) -> ValueMismatchError:
+    return ValueMismatchError(
+        "SM-VALUE-012",
+        f"a key of {len(names)} columns was given {len(key)} values",
+        expected=f"{', '.join(names)}, in this order",
+        found=shown(list(key)),
+        next_action="give one value for each column; `under` takes the first ones alone",
+        field="key",
+    )
