@@ -81,7 +81,8 @@ def _json_escape(match: re.Match[str]) -> str:
 # The commands that messages propose, as a shell takes them.
 
 
-_MARKDOWN = re.compile(r"[\\`*_{}\[\]()<>#+!|~&$-]")
+# An underscore between letters or digits means nothing there, as in names of columns.
+_MARKDOWN = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|[\\`*{}\[\]()<>#+!|~&$-]")
 
 
 def markdown_text(text: object) -> str:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
 from statemigrate.deployment import Settings
-from statemigrate.deployment.code import is_only_looking
+from statemigrate.deployment.code import is_only_looking, note_call
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
 from statemigrate.native.control_source import is_migrated, with_backfill
 from statemigrate.native.decorator import mark
+from statemigrate.native.deployed import DEPLOYED, Undeployable
 from statemigrate.pages.query import paged
 
 if TYPE_CHECKING:
@@ -89,6 +90,11 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     if not is_migrated(processor):
         own = replace(settings, checkpoint=str(checkpoint), operator=number)
         processor = mark(processor, own)
+    deployed = vars(processor).get(DEPLOYED)
+    if isinstance(deployed, Undeployable):
+        # A worker would say so, and Spark of it that a worker failed.
+        raise deployed.error
+    note_call("stateful")
     if not is_only_looking():
         _make_room(checkpoint)
     keys = (by,) if isinstance(by, str) else tuple(by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -206,6 +207,8 @@ _OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPA
 _ENDINGS = ("properties", "xml", "yaml", "yml", "json", "jsn")
 # Java says so of any program with such a module, and no option of its own keeps it from that.
 _OF_JAVA = b"WARNING: Using incubator modules:"
+# Spark's processes for `transformWithState` print each step, with an empty line after it.
+_OF_WORKERS = re.compile(rb"(Starting )?Streaming \w+ Python worker\b")
 _CHUNK = 1 << 16
 
 
@@ -243,11 +246,20 @@ def start_java(settings: Mapping[str, str]) -> None:
 
 
 def pass_on(source: int, say: Callable[[bytes], None]) -> None:
-    """Hand what comes from the file ``source`` to ``say``, but for what Java says of modules."""
+    """Hand what comes from the file ``source`` to ``say``, but for what is always the same.
+
+    That is what Java says of modules, and Spark's workers of their steps.
+    """
     rest = b""
+    is_after_step = False
     while data := os.read(source, _CHUNK):
         *lines, rest = (rest + data).split(b"\n")
-        output = b"".join(each + b"\n" for each in lines if not each.startswith(_OF_JAVA))
+        output = b""
+        for each in lines:
+            is_step = _OF_WORKERS.match(each) is not None
+            if not (is_step or each.startswith(_OF_JAVA) or (is_after_step and not each.strip())):
+                output += each + b"\n"
+            is_after_step = is_step
         if output:
             say(output)
     if rest:

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 @operator_option
 @shared_options()
 @click.pass_obj
-def new(  # noqa: PLR0913 - an option each
+def new(  # noqa: PLR0912, PLR0913 - an option each
     settings: Settings,
     store: str | None,
     *,
@@ -97,7 +97,8 @@ def new(  # noqa: PLR0913 - an option each
 
     It follows the store's newest script and has that script's format as `old`. You fill in the
     missing formats and `upgrade`. For a store's first script, --to alone makes a baseline, which
-    records the current format of the state.
+    records the current format of the state. --from-checkpoint and --to write all that a store's
+    first change needs: the folder, the record of the format that the state has, and the script.
 
     A store has two heads if two people each wrote a script on the same one. With --rebase, the
     branch that was applied stays, or else the older one. The scripts of the other branch follow it,
@@ -135,12 +136,17 @@ def new(  # noqa: PLR0913 - an option each
             raise click.UsageError("Missing argument 'STORE'.")
         put_on_top(settings, store, checkpoint, onto, apply=apply)
         return
-    _check_usage(reference, checkpoint, formats=bool(old or new or baseline))
+    is_change = checkpoint is not None and new is not None and like is None
+    _check_usage(reference, checkpoint, formats=bool(old or baseline or (new and not is_change)))
     if like is not None and checkpoint is None:
         raise click.UsageError("--like needs --from-checkpoint, the state that there is.")
     if like is not None and message is None:
         raise click.UsageError("Missing option '-m' / '--message'.")
-    if checkpoint is not None and like is not None:
+    if is_change:
+        if store is None or message is None:
+            raise click.UsageError("--from-checkpoint with --to needs STORE and --message.")
+        _change(settings, str(checkpoint), store, message, _format(new))
+    elif checkpoint is not None and like is not None:
         _like(settings, checkpoint, like, str(message), store)
     elif checkpoint is not None:
         _from_checkpoint(settings, checkpoint, message, store)
@@ -159,6 +165,32 @@ def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool
         raise click.UsageError("--autogenerate finds the formats: leave out the others.")
     if checkpoint is not None and (formats or reference is not None):
         raise click.UsageError("--from-checkpoint finds the format: leave out the others.")
+
+
+def _change(
+    settings: Settings, checkpoint: str, store: str, message: str, new: Format | None
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.new_script import change
+
+    assert new is not None, "the option was given"  # noqa: S101
+    with spark_when_needed() as spark:
+        written = change(
+            checkpoint,
+            store,
+            message,
+            new,
+            **settings.of_one(spark, stores=configuration().stores),
+        )
+    if settings.json:
+        print_json([_document(script) for script in written])
+        return
+    screen = console()
+    for script in written:
+        what = ": the format that the state has" if script.is_baseline else ""
+        screen.print(f"Wrote {script.path}{what}")
+    for step in _next_steps(store, baseline=False, has_new=True, checkpoint=checkpoint):
+        screen.print(f"Next: {step}")
 
 
 def _from_checkpoint(
@@ -286,7 +318,12 @@ def _format(text: str | None) -> Format | None:
     return Avro(Path(text)) if text.endswith(".avsc") else Struct(text)
 
 
-def _next_steps(store: str, baseline: bool, has_new: bool) -> list[str]:
+def _next_steps(
+    store: str, baseline: bool, has_new: bool, checkpoint: str | None = None
+) -> list[str]:
     formats = [] if has_new else ["write the format in `new`, and check `old`"]
     functions = [] if baseline else ["write `upgrade`, and `downgrade` if there is a way back"]
+    if checkpoint is not None:
+        dry_run = f"statemigrate dry-run {argument(store)} {argument(checkpoint)}"
+        return [*formats, *functions, f"{dry_run} tries it on the state"]
     return [*formats, *functions, f"statemigrate history --show {argument(store)}"]

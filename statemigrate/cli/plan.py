@@ -230,7 +230,9 @@ def markdown_of(found: ChangePlan) -> list[str]:
         lines.append(f"{number}. {markdown_text(step.text)}{_about(step.seconds)}")
         if step.command:
             lines += ["   ```sh", f"   {step.command}", "   ```"]
-    if found.undo:
+    if found.undo.startswith("statemigrate "):
+        lines += ["", "Back:", "```sh", found.undo, "```"]
+    elif found.undo:
         lines += ["", f"Back: {markdown_text(found.undo)}"]
     return lines
 

@@ -236,7 +236,7 @@ def _temporary_directory() -> Examined:
             "another disk",
             data,
         )
-    found = f"{folder} ({len(folder.encode())} bytes), {free >> 30:,} GiB free"
+    found = f"{folder}, {free >> 30:,} GiB free"
     if failures:
         found += f"; sockets are made in {parent}, since here they cannot be: {long}"
     return Examined("temporary directory", "ok", found, None, data)

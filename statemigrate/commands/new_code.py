@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import named_object
 from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files
@@ -58,13 +59,15 @@ class Probed:
     """The ``shape`` of a checkpoint that the new code has made, and what the code reads.
 
     ``plan`` is what the code's plan means, None where none was seen. ``like`` is the checkpoint
-    where one was given.
+    where one was given. ``calls`` are those by which the code declares operators whose state
+    migrates.
     """
 
     shape: CheckpointShape
     sources: NewSources
     plan: PlanMeaning | None = None
     like: Files | None = None
+    calls: frozenset[Call] = frozenset()
 
     @property
     def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
@@ -130,6 +133,7 @@ def _run(
     function = named_object(wanted.code)
     session = session_of(spark, checkpoint)
     seen: list[PlanMeaning] = []
+    calls: set[Call] = set()
 
     def look(stream: DataFrame, mode: str) -> None:
         # A session of Spark Connect has no plan to show.
@@ -146,11 +150,12 @@ def _run(
             conf=pinned or {},
             reference=wanted.code,
             look=look,
+            calls=calls,
         )
         files = open_files(made.as_uri())
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
-        return Probed(shape, sources, seen[0] if seen else None)
+        return Probed(shape, sources, seen[0] if seen else None, calls=frozenset(calls))
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:

@@ -135,6 +135,37 @@ def notes_on(store: OperatorStore) -> str:
 MESSAGE = "the format the state has today"
 
 
+def change(
+    checkpoint: str | Path,
+    store: str,
+    message: str,
+    to: Format,
+    *,
+    migrations: str | Path = "migrations",
+    operator: int | str | None = None,
+    stores: Mapping[str, str] | None = None,
+    spark: Spark = None,
+) -> tuple[NewScript, ...]:
+    """Write the script that changes a store to the format ``to``, and before it what it needs.
+
+    That is the folder of scripts where there is none, and a baseline with the format that the
+    checkpoint has where the store has no script. Raises as `baseline` and `new`.
+    """
+    if not Path(migrations).exists():
+        ScriptFolder.create(migrations)
+    written: tuple[NewScript, ...] = ()
+    if store not in ScriptFolder(migrations).survey().stores:
+        written = baseline(
+            checkpoint,
+            store=store,
+            migrations=migrations,
+            operator=operator,
+            stores=stores,
+            spark=spark,
+        )
+    return *written, new(store, message, new=to, migrations=migrations)
+
+
 @dataclass(frozen=True)
 class _Found:
     """What a script of a store records: its value, of an operator's state the key, and notes."""

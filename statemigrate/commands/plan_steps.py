@@ -208,6 +208,8 @@ class _Steps:
             if each.verdict != "live":
                 continue
             if not each.store:
+                if self._is_declared:
+                    continue
                 yield PlanStep(
                     "Stop the query, and make room for the backfill source; `stateful` does it "
                     "by itself when the code starts",
@@ -246,24 +248,31 @@ class _Steps:
         )
         lineage = self.lineages.get(store)
         if lineage is None:
-            if not self.has_scripts:
-                yield PlanStep("Make the folder of scripts", "statemigrate init")
+            first = "records the format of today first"
             yield PlanStep(
-                f"Record the format that {store} has today",
-                f"statemigrate new {argument(store)} -m 'as it is' "
-                f"--from-checkpoint {argument(self.checkpoint)}",
+                f"Write the script that changes {store}, and fill in its `upgrade`; the command "
+                + (first if self.has_scripts else f"makes the folder of scripts, and {first}"),
+                f"statemigrate new {argument(store)} -m 'what changes' "
+                f"--from-checkpoint {argument(self.checkpoint)} "
+                f"--to {argument(state_ddl(content))}",
             )
-        if lineage is None or not _leads_to(lineage, content):
+        elif not _leads_to(lineage, content):
             yield PlanStep(
                 f"Write the script that changes {store}, and fill in its `upgrade`",
                 f"statemigrate new {argument(store)} -m 'what changes' "
                 f"--to {argument(state_ddl(content))}",
             )
-        yield PlanStep(
-            "Declare the operator with `statemigrate.stateful(stream, by=..., processor=..., "
-            "output=..., checkpoint=...)` in place of groupBy and transformWithState: it reads old "
-            "values through the script"
-        )
+        if not self._is_declared:
+            yield PlanStep(
+                "Declare the operator with `statemigrate.stateful(stream, by=..., processor=..., "
+                "output=..., checkpoint=...)` in place of groupBy and transformWithState: it reads "
+                "old values through the script"
+            )
+
+    @property
+    def _is_declared(self) -> bool:
+        """Whether the code calls `stateful`, which also makes room for the backfill's source."""
+        return "stateful" in self.found.calls
 
 
 def _leads_to(lineage: Lineage, content: Mapping[str, Any]) -> bool:

@@ -145,6 +145,20 @@ def new(
 @overload
 def new(
     store: str,
+    message: str,
+    *,
+    from_checkpoint: str | Path,
+    new: Format,
+    migrations: str | Path = ...,
+    operator: int | str | None = ...,
+    stores: Mapping[str, str] | None = ...,
+    spark: Spark = ...,
+) -> tuple[NewScript, ...]: ...
+
+
+@overload
+def new(
+    store: str,
     *,
     rebase: Literal[True],
     onto: str | None = ...,
@@ -158,7 +172,7 @@ def new(
 def new(*, edit: str, editor: str | None = ..., migrations: str | Path = ...) -> Details: ...
 
 
-def new(  # noqa: PLR0913 - all but two by name
+def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     store: str | None = None,
     message: str | None = None,
     *,
@@ -188,7 +202,9 @@ def new(  # noqa: PLR0913 - all but two by name
     With ``autogenerate``, a processor as ``MODULE:OBJECT``, this writes a script for each store
     whose declared schema differs from its newest script's format, or for ``store`` alone; see
     `statemigrate.autogenerate`. With ``from_checkpoint`` it records the current format of each
-    store without a script, or of ``store``, as `statemigrate.baseline` does. With ``like`` too, a
+    store without a script, or of ``store``, as `statemigrate.baseline` does. With ``new`` too, it
+    writes the script that changes ``store``, after that record and after the folder if there is
+    none. With ``like``, a
     checkpoint that the new code made, the scripts migrate the state to that of ``like``, as
     `statemigrate.autogenerate_like` does. These three return a tuple of the written scripts.
 
@@ -231,13 +247,33 @@ def new(  # noqa: PLR0913 - all but two by name
             next_action="add from_checkpoint",
         )
     if from_checkpoint is not None:
-        require_alone("new", "from_checkpoint", autogenerate=autogenerate, **formats)
+        require_alone(
+            "new",
+            "from_checkpoint",
+            autogenerate=autogenerate,
+            old=old,
+            baseline=baseline or None,
+            **({} if like is None else {"new": new}),
+        )
         shared: dict[str, Any] = {"store": store, "migrations": migrations, "stores": stores}
         if like is not None:
             wanted = required("new", message, "a message")
             from statemigrate.commands.new_script import autogenerate_like
 
             return autogenerate_like(from_checkpoint, like, wanted, **shared)
+        if new is not None:
+            from statemigrate.commands.new_script import change
+
+            return change(
+                from_checkpoint,
+                required("new", store, "a store"),
+                required("new", message, "a message"),
+                new,
+                migrations=migrations,
+                operator=operator,
+                stores=stores,
+                spark=spark,
+            )
         from statemigrate.commands.new_script import MESSAGE
         from statemigrate.commands.new_script import baseline as record_formats
 

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from statemigrate.deployment.calls import Call
 from statemigrate.errors import CodeError
 
 
@@ -53,19 +55,28 @@ def named_object(reference: str) -> Any:
 # Whether code is only looked at: then nothing is compared with a checkpoint when it is made.
 
 
-_LOOKING: ContextVar[tuple[str | None] | None] = ContextVar("statemigrate_looking", default=None)
+@dataclass(frozen=True)
+class Looking:
+    """A look at code: the checkpoint that it gets, and the functions of ours that it calls."""
+
+    checkpoint: str | None = None
+    calls: set[Call] = field(default_factory=set)
+
+
+_LOOKING: ContextVar[Looking | None] = ContextVar("statemigrate_looking", default=None)
 
 
 @contextmanager
-def only_looking(checkpoint: str | None = None) -> Iterator[None]:
+def only_looking(checkpoint: str | None = None) -> Iterator[Looking]:
     """For the length of a block, what `migrated` marks is compared with no checkpoint.
 
     With a ``checkpoint``, `with_backfill` and `paged` take that one for the query's, whichever the
     code names: code that is tried out leaves no trace in the checkpoint that it is written for.
     """
-    token = _LOOKING.set((checkpoint,))
+    looking = Looking(checkpoint)
+    token = _LOOKING.set(looking)
     try:
-        yield
+        yield looking
     finally:
         _LOOKING.reset(token)
 
@@ -78,4 +89,11 @@ def is_only_looking() -> bool:
 def query_checkpoint(named: str) -> str:
     """The checkpoint that code works on which names this one: another one while it is tried out."""
     looking = _LOOKING.get()
-    return named if looking is None or looking[0] is None else looking[0]
+    return named if looking is None or looking.checkpoint is None else looking.checkpoint
+
+
+def note_call(call: Call) -> None:
+    """Note a call of ours in code that is only looked at."""
+    looking = _LOOKING.get()
+    if looking is not None:
+        looking.calls.add(call)

@@ -189,7 +189,9 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     from statemigrate.scripts import ScriptFolder
 
     check_spark_version()
-    is_starting = not _is_worker() and not is_only_looking()
+    if is_only_looking():
+        return _tried(processor, settings)
+    is_starting = not _is_worker()
     if is_starting:
         use_this_python()
         # Not for the first batch to say: a worker without this package could not.
@@ -207,6 +209,44 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
     deployment = Deployed(settings, lineages, counts=MigrationCounts.of_session())
     error_of_init = _error_of_init(processor, deployment) if is_starting else None
     return deployment if error_of_init is None else Undeployable(error_of_init)
+
+
+_NO_FOLDER = "SM-SCRIPT-005"
+
+
+def _tried(processor: Any, settings: Settings) -> Deployed | Undeployable:
+    """The deployment of code that is only tried, perhaps before its scripts are written.
+
+    A store whose scripts do not lead to what the code declares is as code without scripts has it:
+    what is to be written is for the one to say who tries the code.
+    """
+    from statemigrate.scripts import ScriptFolder
+
+    try:
+        lineages = ScriptFolder(settings.migrations).lineages()
+    except StatemigrateError as error:
+        if error.code != _NO_FOLDER:
+            return Undeployable(error)
+        lineages = {}
+    tried = Deployed(settings, lineages, counts=MigrationCounts.of_session())
+    try:
+        declared = declared_variables(processor, Listening)
+    except Exception:
+        # Spark calls init again, and reports the user's own error.
+        _log.debug("init of %s fails when tried", type(processor).__qualname__, exc_info=True)
+        return tried
+    fitting = {each.store for each in declared if _has_plan(tried, each)}
+    own = {each.store for each in declared}
+    return replace(
+        tried, lineages={s: each for s, each in lineages.items() if s in fitting or s not in own}
+    )
+
+
+def _has_plan(deployment: Deployed, declared: Declared) -> bool:
+    try:
+        return deployment.plan(declared) is not None
+    except StatemigrateError:
+        return False
 
 
 def _error_of_init(processor: Any, deployment: Deployed) -> StatemigrateError | None:

@@ -23,8 +23,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import only_looking
-from statemigrate.errors import CodeError, FormatError
+from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
@@ -211,7 +212,7 @@ _TOO_LONG = 300.0  # seconds
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def run_probe(
+def run_probe(  # noqa: PLR0913 - all but three by name
     function: Callable[..., Any],
     folder: Path,
     spark: SparkSession,
@@ -221,10 +222,12 @@ def run_probe(
     conf: Mapping[str, str] | None = None,
     reference: str = "",
     look: Callable[[DataFrame, str], None] | None = None,
+    calls: set[Call] | None = None,
 ) -> Path:
     """Run the ``function`` in an empty ``folder``; return the checkpoint that it made.
 
     The stream is given to ``look`` with its output mode once the query has run its batch.
+    ``calls`` gets those of our functions that declare an operator.
 
     ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`; ``mode``
     is the output mode, the first that Spark takes unless given; ``conf`` has settings as they are
@@ -236,8 +239,10 @@ def run_probe(
     streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
     sessions = dict.fromkeys(_read(function).keys() - schemas.keys(), session)
     checkpoint = folder / "checkpoint"
-    with only_looking(checkpoint.as_uri()):
+    with only_looking(checkpoint.as_uri()) as looking:
         result = _result(function, {**streams, **sessions}, name)
+    if calls is not None:
+        calls |= looking.calls
     query, taken = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)
@@ -277,6 +282,9 @@ def _result(
 ) -> DataFrame:
     try:
         result = function(**given)
+    except StatemigrateError:
+        # It says what is wrong and what to do.
+        raise
     except Exception as cause:
         raise _failed("SM-CODE-013", reference, "does not run on empty streams", cause) from cause
     if not getattr(result, "isStreaming", False):
@@ -332,11 +340,16 @@ def _failed(code: str, reference: str, problem: str, cause: Exception | None) ->
         code,
         f"{reference} {problem}",
         expected="a query that runs one batch without rows",
-        found=None if cause is None else f"{type(cause).__name__}: {cause}",
+        found=None if cause is None else f"{type(cause).__name__}: {_without_plan(cause)}",
         next_action="correct the function, or let the new code run on a little input elsewhere and "
         "give its checkpoint with --like",
         reference=reference,
     )
+
+
+def _without_plan(cause: Exception) -> str:
+    """What Spark says, without the description of the query that it adds."""
+    return str(cause).partition("\n=== Streaming Query ===")[0].rstrip()
 
 
 # What Spark keeps of variables that are known, seen by running a processor that has just these.

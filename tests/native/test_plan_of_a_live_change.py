@@ -7,7 +7,7 @@ import pytest
 from support.file_hashes import file_hashes
 from tally import AMOUNTS, AmountsTally, CentsTally, batch
 
-from statemigrate import NewCode, migrated, plan, with_backfill
+from statemigrate import NewCode, migrated, plan, stateful, with_backfill
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 BATCH = batch("first", range(9))
@@ -93,7 +93,33 @@ def test_without_a_folder_of_scripts_the_steps_begin_with_making_one(
         module, "make", lambda rows: pipeline.result(AmountsTally(), rows), raising=False
     )
     found = plan(str(pipeline.checkpoint), target=target, migrations=None)
-    assert commands(found)[1:4] == ["init", "new tally", "new tally"]
+    checkpoint = str(pipeline.checkpoint)
+    assert commands(found)[1:] == ["new tally", "dry-run tally", f"status {checkpoint}"]
+    assert f"--from-checkpoint {checkpoint} --to" in found.steps[1].command
+
+
+@pytest.mark.parametrize("has_scripts", [False, True], ids=["no folder", "a script elsewhere"])
+def test_code_with_stateful_is_planned_before_its_scripts_are_written(
+    planned, pipeline, tmp_path, has_scripts
+):
+    class Shorter(AmountsTally):
+        ddl = "n BIGINT, amount DECIMAL(18,2), last STRING"
+
+    def changed(rows, folder):
+        return stateful(
+            rows,
+            by="key",
+            processor=Shorter(),
+            output=pipeline.output,
+            checkpoint=pipeline.checkpoint,
+            migrations=folder if has_scripts else tmp_path / "none",
+        )
+
+    found = planned(changed)
+    checkpoint = str(pipeline.checkpoint)
+    assert verdicts(found)["tally"] == "live"
+    assert commands(found)[1:] == ["new tally", "dry-run tally", f"status {checkpoint}"]
+    assert not any("stateful" in each.text for each in found.steps)
 
 
 class Forgetful(CentsTally):
