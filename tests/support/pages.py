@@ -6,7 +6,7 @@ Python without a title is a part of a file that was written, or of an example. I
 blocks, lines that follow a command are what it prints: ``...`` stands for anything, a revision for
 any other.
 
-A page whose front matter says ``start: tutorial.md#deploy`` goes on from where that page's reader
+A page whose front matter says ``start: embedded.md#deploy`` goes on from where that page's reader
 is when they come to that heading; without ``#``, at its end.
 """
 
