@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.backfill import backfill_status, pause_backfill
+    from statemigrate.commands.change_plan import ChangePlan
     from statemigrate.commands.current import (
         Current,
         CurrentOf,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.examination import Diagnosis, Examined
     from statemigrate.commands.explain import Explanation, explain
     from statemigrate.commands.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.lock import Locked
     from statemigrate.commands.new_checkpoint import rewrite
     from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.new_script import (
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
         autogenerate_like,
         baseline,
     )
-    from statemigrate.commands.plan import ChangePlan, Locked, plan
+    from statemigrate.commands.plan import plan
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
@@ -127,7 +129,9 @@ _NAMES = {
     "statemigrate.commands.new_checkpoint": "rewrite",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
-    "statemigrate.commands.plan": "ChangePlan Locked plan",
+    "statemigrate.commands.change_plan": "ChangePlan",
+    "statemigrate.commands.lock": "Locked",
+    "statemigrate.commands.plan": "plan",
     "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
