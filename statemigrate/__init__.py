@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         baseline,
     )
     from statemigrate.commands.plan import ChangePlan, Locked, plan
+    from statemigrate.commands.plan_all import ChangePlans, PlannedCheckpoint, plan_of_all
+    from statemigrate.commands.plan_page import plan_page
     from statemigrate.commands.quarantine import Quarantined
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
@@ -128,6 +130,8 @@ _NAMES = {
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
     "statemigrate.commands.plan": "ChangePlan Locked plan",
+    "statemigrate.commands.plan_all": "ChangePlans PlannedCheckpoint plan_of_all",
+    "statemigrate.commands.plan_page": "plan_page",
     "statemigrate.commands.quarantine": "Quarantined",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
@@ -196,6 +200,7 @@ __all__ = [
     "BatchProgress",
     "Behind",
     "ChangePlan",
+    "ChangePlans",
     "CheckReport",
     "CheckpointError",
     "CheckpointInUseError",
@@ -238,6 +243,7 @@ __all__ = [
     "NewScript",
     "Pace",
     "PageError",
+    "PlannedCheckpoint",
     "ProcessorError",
     "Quarantined",
     "Rebase",
@@ -301,6 +307,8 @@ __all__ = [
     "paged",
     "pause_backfill",
     "plan",
+    "plan_of_all",
+    "plan_page",
     "record_applied",
     "rewrite",
     "rewrite_checkpoint",

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from statemigrate.cli.options import (
     Settings,
+    all_option,
+    checkpoint_named,
     configuration,
-    named_paths,
+    file_to_write,
+    match_option,
+    named_by,
     shared_options,
 )
 from statemigrate.cli.output import console, print_json, print_line, print_sentence
 from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options
+from statemigrate.files.documents import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from statemigrate.commands.plan import ChangePlan
+    from statemigrate.commands.plan_all import ChangePlans
     from statemigrate.meaning import PlanItem
 
 _STYLES = {
@@ -31,7 +39,9 @@ _STYLES = {
 
 
 @click.command(epilog="Example: statemigrate plan checkpoints/orders --code pipeline:orders")
-@click.argument("checkpoint", callback=named_paths)
+@checkpoint_named
+@all_option
+@match_option
 @new_code_options
 @click.option(
     "--old-code",
@@ -41,9 +51,21 @@ _STYLES = {
 @lock_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, for a code review.")
+@click.option("--html", metavar="FILE", callback=file_to_write, help="Also write an HTML page.")
 @shared_options()
 @click.pass_obj
-def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **given: Any) -> None:
+def plan(
+    settings: Settings,
+    /,
+    checkpoint: str,
+    *,
+    markdown: bool,
+    sarif: bool,
+    html: str | None,
+    every: bool,
+    match: str | None,
+    **given: Any,
+) -> None:
     """Report what happens to the state of CHECKPOINT when new code starts on it.
 
     The command runs the code once, on empty streams, and compares it with the checkpoint. It prints
@@ -55,35 +77,68 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **
     in place of `min`, starts without an error. --old-code or --lock names the code that wrote the
     state.
 
+    --all plans every named checkpoint, with the function that its `code` in the configuration
+    names, and exits with 1 if one of them asks for something or cannot be read.
+
     Exit code 0 if the code can start as it is, 1 if there is something to do or to decide first.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.plan import plan as make_plan
+    from statemigrate.commands.plan_all import plan_of_all
 
+    if every and (checkpoint or any(given.values())):
+        raise click.UsageError("--all is every checkpoint that has a name; name no code.")
+    if match and not every:
+        raise click.UsageError("--match is for --all.")
+    if sarif and every:
+        raise click.UsageError("--sarif is for one checkpoint.")
+    found: ChangePlan | ChangePlans
     with spark_when_needed() as spark:
-        found = make_plan(
-            checkpoint,
-            target=new_code_of(given),
-            migrations=settings.migrations,
-            stores=configuration().stores,
-            rules=configuration().rules,
-            spark=spark,
-        )
-    if settings.json:
-        print_json(found.to_json())
-    elif sarif:
-        print_json(sarif_of(found))
-    elif markdown:
-        for line in markdown_of(found):
-            print_line(line)
-    else:
-        print_plan(found)
+        shared = {**settings.of_all(spark), "rules": configuration().rules}
+        if every:
+            found = plan_of_all(named_by(match), **shared)
+        else:
+            found = make_plan(checkpoint, target=new_code_of(given), **shared)
+    if html is not None:
+        from statemigrate.commands.plan_page import plan_page
+
+        with replacing(Path(html)) as stream:
+            stream.write(plan_page(found).encode())
+    _print(found, settings, markdown=markdown, sarif=sarif)
     if found.asks:
         click.get_current_context().exit(1)
 
 
+def _print(
+    found: ChangePlan | ChangePlans, settings: Settings, *, markdown: bool, sarif: bool
+) -> None:
+    from statemigrate.commands.plan import ChangePlan
+
+    if settings.json:
+        print_json(found.to_json())
+        return
+    if isinstance(found, ChangePlan) and sarif:
+        print_json(sarif_of(found))
+        return
+    show = partial(_print_markdown if markdown else print_plan)
+    if isinstance(found, ChangePlan):
+        show(found)
+        return
+    for each in found.by_need:
+        if each.plan is not None:
+            show(each.plan)
+        elif each.error is not None:
+            print_sentence(f"{each.checkpoint.name}: {each.error.headline}")
+
+
+def _print_markdown(found: ChangePlan) -> None:
+    for line in markdown_of(found):
+        print_line(line)
+
+
 def print_plan(found: ChangePlan) -> None:
     """Print the verdicts, the steps, and the way back."""
+    from statemigrate.inspect.report_text import rough
     from statemigrate.rewrite.run import time_since
 
     screen = console()
@@ -96,7 +151,8 @@ def print_plan(found: ChangePlan) -> None:
     print_items(found.items)
     screen.print()
     for number, step in enumerate(found.steps, 1):
-        print_sentence(f"{number}. {step.text}")
+        about = "" if step.seconds is None else f" (about {rough(step.seconds)})"
+        print_sentence(f"{number}. {step.text}{about}")
         if step.command:
             print_sentence(f"   {step.command}")
     if found.stops:

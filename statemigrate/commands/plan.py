@@ -58,6 +58,10 @@ _ONLY_DECIDED = frozenset(
     {"source", "filter", "watermark", "join-type", "join-condition", "table", "column", "rows"}
 )
 """Rules of changes after which nothing can compute old rows anew."""
+_REWRITE_BYTES = 10_000_000
+"""Bytes of state a second that two cores rewrite: 1,000,000 rows are 19 MB (docs/costs.md)."""
+_START_OF_SPARK = 8.0
+"""Seconds until a command's own Spark has read a plan."""
 LOCK = "state.lock"
 """Where `lock` writes, unless another file is named."""
 
@@ -128,6 +132,7 @@ def plan(
     check_inputs(wanted)
     committed = CheckpointDirectory(files).require_commit()
     shape = describe(files, committed)
+    size = sum(each.size for each in files.list("state", recursive=True))
     project = Project(migrations, {}, stores or {}, spark)
     lineages = {} if project.survey is None else dict(project.survey.lineages)
     found = probed(wanted, shape.conf, spark, files.location)
@@ -140,7 +145,9 @@ def plan(
         verdicts = _with_code(shape, found, old, rewrite, lineages)
         items = tuple(with_levels(verdicts, rules or {}))
         has_scripts = project.survey is not None
-        made = _Steps(str(checkpoint), shape, found, items, rewrite, wanted, lineages, has_scripts)
+        made = _Steps(
+            str(checkpoint), shape, found, items, rewrite, wanted, lineages, has_scripts, size
+        )
         steps, undo, stops = made.steps(), made.undo, made.stops
     return ChangePlan(
         str(checkpoint),
@@ -148,7 +155,7 @@ def plan(
         shape.query_id,
         shape.batch,
         shape.offsets[shape.batch].timestamp,
-        sum(each.size for each in files.list("state", recursive=True)),
+        size,
         items,
         steps,
         undo,
@@ -403,6 +410,7 @@ class _Steps:
     wanted: NewCode
     lineages: Mapping[str, Lineage]
     has_scripts: bool
+    size: int
 
     @property
     def verdicts(self) -> set[str]:
@@ -487,17 +495,19 @@ class _Steps:
         if self.wanted.lock is not None:
             known = f" --lock {argument(str(self.wanted.lock))}"
         command = f"statemigrate rewrite {argument(old)} {argument(new)}{self._code}{known}"
-        questions = self.rewrite.questions
+        questions, seconds = self.rewrite.questions, _START_OF_SPARK + self.size / _REWRITE_BYTES
         if questions:
             yield PlanStep(f"Answer what a rewrite asks ({len(questions)})", command)
         yield PlanStep("Stop the query")
         yield PlanStep(
             "Make a new checkpoint" + (", with the answers" if questions else ""),
             f"{command} --apply",
+            seconds,
         )
         yield PlanStep(
             "Compare it with the old one",
             f"statemigrate rewrite {argument(old)} {argument(new)} --verify",
+            seconds,
         )
         yield PlanStep(f"Start the new code on {self.checkpoint}-2")
 

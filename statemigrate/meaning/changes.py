@@ -72,14 +72,18 @@ class PlanItem:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One thing to do: in words, and as a ``command`` where there is one."""
+    """One thing to do: in words, and as a ``command`` where there is one.
+
+    ``seconds`` is about how long it takes on two cores, None where nothing says it.
+    """
 
     text: str
     command: str = ""
+    seconds: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""
-        return {"text": self.text, "command": self.command}
+        return {"text": self.text, "command": self.command, "seconds": self.seconds}
 
 
 # Sources.

@@ -3,8 +3,9 @@
 import pytest
 from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
 from support.fleets import BEHIND, FINISHED, FLEET, FORTY, NASTY_FLEET
+from support.plans import NASTY_PLANS, PLAN, READY
 
-from statemigrate import DryRunReport, status_page
+from statemigrate import ChangePlan, ChangePlans, DryRunReport, plan_page, status_page
 from statemigrate.inspect.report_html import html_page
 
 REPORTS = {
@@ -19,6 +20,9 @@ REPORTS = {
     "nasty fleet": NASTY_FLEET,
     "finished": FINISHED,
     "behind": BEHIND,
+    "plan": PLAN,
+    "plan of nothing": READY,
+    "nasty plans": NASTY_PLANS,
 }
 VIEWS = {
     "phone": ({"width": 360, "height": 740}, {}),
@@ -123,6 +127,12 @@ REFUSED = """async () => {
 }"""
 
 
+def page_of(report):
+    if isinstance(report, ChangePlan | ChangePlans):
+        return plan_page(report)
+    return html_page(report) if isinstance(report, DryRunReport) else status_page(report)
+
+
 @pytest.fixture
 def show(browser, tmp_path):
     """Open a report's page from a file; at the end check that it was quiet and loaded nothing."""
@@ -131,7 +141,7 @@ def show(browser, tmp_path):
     def open_one(report, view, until="load"):
         viewport, media = VIEWS[view]
         file = tmp_path / "dry run.html"
-        source = html_page(report) if isinstance(report, DryRunReport) else status_page(report)
+        source = page_of(report)
         file.write_text(source, encoding="utf-8")
         page = browser.new_page(viewport=viewport)
         heard: list[str] = []

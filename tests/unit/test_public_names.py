@@ -84,6 +84,8 @@ OWN = {
     ("backfill", "keys_per_chunk"): {"keys_per_chunk"},
     ("status", "output"): set(),
     ("rewrite", "places"): {"old", "new"},
+    # `plan_of_all` is the function for it.
+    ("plan", "every"): set(),
     ("doctor", "migrations"): {"migrations"},
 }
 RECORDS = {
