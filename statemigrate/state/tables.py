@@ -17,6 +17,7 @@ from statemigrate.errors import (
 )
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
+from statemigrate.native.retrying import is_missing
 from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
@@ -185,15 +186,6 @@ class StateTables:
                 raise
             self._catalog = newer
             return look(self.rows_of(name))
-
-
-def is_missing(error: Exception) -> bool:
-    """Whether a file was not there, which a running query may have removed."""
-    return isinstance(error, FileNotFoundError) or getattr(error, "code", "") in _MISSING
-
-
-_MISSING = ("SM-CHECKPOINT-017", "SM-CHECKPOINT-022", "SM-CHECKPOINT-023")
-"""What is said of a file that a running query may have removed."""
 
 
 class StateTable:
