@@ -282,8 +282,8 @@ def _taken(structs: pa.StructArray, places: Sequence[int], kind: pa.StructType) 
 
 
 def _places(lists: pa.ListArray) -> pa.Array:
-    """The place of each element in its list, counted from 0."""
-    lengths = numpy_array(lists.value_lengths().fill_null(0)).astype(np.int64)
+    """The place of each element in its list, of which none is null, counted from 0."""
+    lengths = numpy_array(lists.value_lengths()).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     return arrow_array(np.arange(int(lengths.sum())) - np.repeat(starts, lengths))
 
