@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         LogOf,
     )
     from statemigrate.commands.deployed import Behind
+    from statemigrate.commands.diff import StateDiff, StoreDiff, diff
     from statemigrate.commands.doctor import doctor
     from statemigrate.commands.dry_run import Trial, Trials, dry_run_all
     from statemigrate.commands.examination import Diagnosis, Examined
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.script_verbs import check, history, new
     from statemigrate.commands.scripts import init
     from statemigrate.commands.seed import Seeding
+    from statemigrate.commands.sql import Selected, sql
     from statemigrate.commands.status import FamilyStatus, Status, StoreStatus
     from statemigrate.commands.status_page import status_page
     from statemigrate.commands.verbs import backfill, dry_run, status
@@ -122,6 +124,7 @@ _NAMES = {
     "statemigrate.commands.backfill": "backfill_status pause_backfill",
     "statemigrate.commands.current": ("Current CurrentOf CurrentStore Log LogEntry LogOf"),
     "statemigrate.commands.deployed": "Behind",
+    "statemigrate.commands.diff": "diff StateDiff StoreDiff",
     "statemigrate.commands.doctor": "doctor",
     "statemigrate.commands.dry_run": "dry_run_all dry_run_file Trial Trials",
     "statemigrate.commands.examination": "Diagnosis Examined",
@@ -143,6 +146,7 @@ _NAMES = {
     "statemigrate.commands.script_verbs": "check history new",
     "statemigrate.commands.scripts": "init",
     "statemigrate.commands.seed": "Seeding",
+    "statemigrate.commands.sql": "Selected sql",
     "statemigrate.commands.status": "FamilyStatus Status StoreStatus",
     "statemigrate.commands.status_page": "status_page",
     "statemigrate.commands.verbs": "backfill dry_run status",
@@ -263,9 +267,11 @@ __all__ = [
     "RunningQuery",
     "ScriptError",
     "Seeding",
+    "Selected",
     "SourceMetrics",
     "SqlError",
     "StartupError",
+    "StateDiff",
     "StateReader",
     "StateTable",
     "StateTables",
@@ -274,6 +280,7 @@ __all__ = [
     "StatusMetrics",
     "StoppedBackfill",
     "StorageError",
+    "StoreDiff",
     "StoreStatus",
     "Struct",
     "TransformError",
@@ -290,6 +297,7 @@ __all__ = [
     "baseline",
     "check",
     "demo",
+    "diff",
     "doctor",
     "dry_run",
     "dry_run_all",
@@ -313,6 +321,7 @@ __all__ = [
     "record_applied",
     "rewrite",
     "rollback",
+    "sql",
     "stateful",
     "status",
     "status_of_all",
