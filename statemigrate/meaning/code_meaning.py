@@ -201,7 +201,7 @@ def _operator(operator: OperatorMeaning) -> dict[str, Any]:
             }
             for each in operator.keys
         ],
-        "functions": [asdict(each) for each in operator.functions],
+        "functions": [_function_document(each) for each in operator.functions],
         "facts": [asdict(each) for each in operator.facts],
     }
 
@@ -241,11 +241,24 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
     )
 
 
+def _function_document(function: AggregateFunction) -> dict[str, Any]:
+    """A function as JSON holds it: ``uncast`` only where it differs from ``meaning``."""
+    document = asdict(function)
+    if function.uncast == function.meaning:
+        del document["uncast"]
+    return document
+
+
 def _function(document: Mapping[str, Any]) -> AggregateFunction:
     fields = tuple((str(name), spark) for name, spark in document["fields"])
     empty = document["empty"]
     return AggregateFunction(
-        **{**document, "fields": fields, "empty": None if empty is None else tuple(empty)}
+        **{
+            "uncast": document["meaning"],
+            **document,
+            "fields": fields,
+            "empty": None if empty is None else tuple(empty),
+        }
     )
 
 

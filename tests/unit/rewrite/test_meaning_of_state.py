@@ -93,6 +93,16 @@ def test_a_lock_file_gives_back_what_was_written(tmp_path):
     assert read_lock(path) == meaning()
 
 
+def test_a_lock_says_once_what_a_function_is_computed_from(tmp_path):
+    path = tmp_path / "state.lock"
+    cast = AggregateFunction("max(v)", (("max", "long"),), "Max(Cast(v))", "Max(v)", "Max", "long")
+    wanted = meaning(functions=(*meaning().operators[0].functions, cast))
+    path.write_text(lock_text(wanted))
+    (operator,) = json.loads(path.read_text())["operators"].values()
+    assert ["uncast" in each for each in operator["functions"]] == [False, True]
+    assert read_lock(path) == wanted
+
+
 @given(st.text(), st.text())
 def test_a_lock_holds_any_names(tmp_path_factory, name, expression):
     path = tmp_path_factory.mktemp("locks") / "state.lock"
