@@ -170,7 +170,7 @@ class _Native:
                 "after switch-off": lambda _: switched_off.batch(self._keys),
                 "dual access, all migrated": lambda _: dual.batch(self._keys),
                 "first touch": lambda turn: first.batch(self._part(turn)),
-                "idle control source": lambda _: control.batch(self._keys),
+                "idle backfill source": lambda _: control.batch(self._keys),
             }
             times = self._in_turn(sides)
         return [*self._ratios(times), self._backfill(statistics.median(times["plain"]))]
@@ -216,7 +216,7 @@ class _Native:
             "after switch-off": 1.05,
             "dual access, all migrated": 1.1,
             "first touch": 1.7,
-            "idle control source": 1.05,
+            "idle backfill source": 1.05,
         }
         return [
             Result(

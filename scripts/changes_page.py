@@ -10,22 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "rewriting"))
+sys.path[:0] = [str(ROOT / "tests" / "rewriting"), str(ROOT / "scripts")]
 
 from changed_queries import CHANGES  # noqa: E402
+from marked_pages import with_part  # noqa: E402
 
 from statemigrate.meaning import VERDICTS  # noqa: E402
 
 PAGE = ROOT / "docs" / "changes.md"
-BEGIN = "<!-- changes: made by scripts/changes_page.py -->\n"
-END = "<!-- end of changes -->\n"
 
 
 def with_changes(page: str) -> str:
     """The text of the page, in which the tables are those of the catalogue."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{''.join(_tables())}\n{END}{after}"
+    return with_part(page, "changes", "changes_page.py", "".join(_tables()))
 
 
 def _tables() -> Iterator[str]:

@@ -5,22 +5,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from marked_pages import with_part
 
 from statemigrate.commands.explain import errors_of_spark
 from statemigrate.error_codes import error_codes
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
-BEGIN = "<!-- codes: made by scripts/error_pages.py -->\n"
-END = "<!-- end of codes -->\n"
 
 
 def with_codes(page: str) -> str:
     """The text of the page, in which the lists are those of the registries."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{''.join(_sections())}\n{END}{after}"
+    return with_part(page, "codes", "error_pages.py", "".join(_sections()))
 
 
 def _sections() -> Iterator[str]:

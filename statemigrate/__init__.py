@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.backfill import backfill_status, pause_backfill
+    from statemigrate.commands.change_plan import ChangePlan
     from statemigrate.commands.current import (
         Current,
         CurrentOf,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.examination import Diagnosis, Examined
     from statemigrate.commands.explain import Explanation, explain
     from statemigrate.commands.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.lock import Locked
     from statemigrate.commands.new_checkpoint import rewrite
     from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.new_script import (
@@ -38,12 +40,12 @@ if TYPE_CHECKING:
         autogenerate_like,
         baseline,
     )
-    from statemigrate.commands.plan import ChangePlan, Locked, plan
-    from statemigrate.commands.quarantine import Quarantined
+    from statemigrate.commands.plan import plan
+    from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
     from statemigrate.commands.retire import Retirement
-    from statemigrate.commands.rewrite import Rewriting, rewrite_checkpoint
+    from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
     from statemigrate.commands.script_verbs import check, history, new
     from statemigrate.commands.scripts import init
@@ -90,7 +92,7 @@ if TYPE_CHECKING:
     from statemigrate.metrics.sources import SourceMetrics
     from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
-    from statemigrate.native.adoption import Adoption
+    from statemigrate.native.adoption import Preparation
     from statemigrate.native.backfill import BackfillPlan
     from statemigrate.native.backfill_progress import (
         BackfillFigures,
@@ -130,12 +132,14 @@ _NAMES = {
     "statemigrate.commands.new_checkpoint": "rewrite",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
-    "statemigrate.commands.plan": "ChangePlan Locked plan",
-    "statemigrate.commands.quarantine": "Quarantined",
+    "statemigrate.commands.change_plan": "ChangePlan",
+    "statemigrate.commands.lock": "Locked",
+    "statemigrate.commands.plan": "plan",
+    "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
     "statemigrate.commands.retire": "Retirement",
-    "statemigrate.commands.rewrite": "Fork fork rewrite_checkpoint Rewriting",
+    "statemigrate.commands.rewrite": "Fork fork Rewriting",
     "statemigrate.commands.rollback": "Rollback rollback RollbackStore",
     "statemigrate.commands.script_verbs": "check history new",
     "statemigrate.commands.scripts": "init",
@@ -167,7 +171,7 @@ _NAMES = {
     "statemigrate.metrics.sources": "SourceMetrics",
     "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
-    "statemigrate.native.adoption": "Adoption",
+    "statemigrate.native.adoption": "Preparation",
     "statemigrate.native.backfill": "BackfillPlan",
     "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
     "statemigrate.native.control_source": "with_backfill",
@@ -190,7 +194,6 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 __all__ = [
     "ENVELOPE",
-    "Adoption",
     "Avro",
     "BackfillFigures",
     "BackfillListener",
@@ -220,6 +223,7 @@ __all__ = [
     "Explanation",
     "ExportError",
     "Exported",
+    "FailedValue",
     "FamilyStatus",
     "Finding",
     "Fleet",
@@ -242,8 +246,8 @@ __all__ = [
     "NewScript",
     "Pace",
     "PageError",
+    "Preparation",
     "ProcessorError",
-    "Quarantined",
     "Rebase",
     "Repair",
     "RepairFinding",
@@ -311,7 +315,6 @@ __all__ = [
     "plan",
     "record_applied",
     "rewrite",
-    "rewrite_checkpoint",
     "rollback",
     "sql",
     "stateful",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
+from statemigrate.deployment import Settings
 from statemigrate.deployment.code import is_only_looking
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
 from statemigrate.native.control_source import is_migrated, with_backfill
-from statemigrate.native.decorator import migrated
+from statemigrate.native.decorator import mark
 from statemigrate.pages.query import paged
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     time_mode: str = "None",
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
+    on_error: Literal["raise", "quarantine"] = "raise",
     pages: int | None = None,
     operator: int | str | None = None,
 ) -> DataFrame:
@@ -44,22 +48,32 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     any ``writeStream`` whose ``checkpointLocation`` is ``checkpoint``.
 
     ``migrations`` is the folder of scripts, and ``targets`` names, by store, the revision that the
-    code is written for, the head by default. A processor that has `migrated` already stays as it
-    is. ``pages`` keeps the state of many keys in one page, as `paged` does; the number is for good,
+    code is written for, the head by default. ``accept_edited`` names scripts that were edited after
+    they were applied, and ``on_error`` decides what a backfill does with a value that does not
+    migrate. A processor that has `migrated` already stays as it is, and so do its settings.
+    ``pages`` keeps the state of many keys in one page, as `paged` does; the number is for good,
     but for a rewrite. ``operator`` is Spark's number of the operator if several of the query run
     migrated code; with ``pages`` it is the operator's own name.
 
-    A query that ran without `stateful` has no room for the source of backfills. Then `adopt` makes
-    it here, once, before the query starts: the checkpoint is watched for five seconds, and nothing
-    is changed if the query may be running. Code that is only tried, as by `plan`, changes nothing.
+    A query that ran without `stateful` has no room for the source of backfills. Then this makes it,
+    as `backfill(..., prepare=True)` does, once, before the query starts: the checkpoint is watched
+    for five seconds, and nothing is changed if the query may be running. Code that is only tried,
+    as by `plan`, changes nothing.
 
-    Raises what `with_backfill`, `migrated`, `paged` and `adopt` raise; `StartupError` for a name of
-    an operator without ``pages``, or a number with them.
+    Raises what `with_backfill`, `migrated`, `paged` and `backfill` raise; `StartupError` for a name
+    of an operator without ``pages``, or a number with them.
     """
+    settings = Settings(
+        migrations,
+        dict(targets or {}),
+        accept_edited=tuple(accept_edited),
+        on_error=on_error,
+        call="stateful",
+    )
     if pages is not None:
         name = _name(operator)
         if not is_migrated(processor):
-            processor = migrated(processor, migrations=migrations, targets=targets)
+            processor = mark(processor, settings)
         return paged(
             stream,
             by=by,
@@ -73,13 +87,8 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
         )
     number = _number(operator)
     if not is_migrated(processor):
-        processor = migrated(
-            processor,
-            migrations=migrations,
-            targets=targets,
-            checkpoint=checkpoint,
-            operator=number,
-        )
+        own = replace(settings, checkpoint=str(checkpoint), operator=number)
+        processor = mark(processor, own)
     if not is_only_looking():
         _make_room(checkpoint)
     keys = (by,) if isinstance(by, str) else tuple(by)

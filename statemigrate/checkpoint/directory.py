@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json
 
-EMBEDDED = "statemigrate/versions"
+OWN = "statemigrate"
+"""The folder of everything in a checkpoint that Spark does not know."""
+MEANINGS = f"{OWN}/meaning"
+"""The folder of records of what state means, each named after the first batch that ran so."""
+EMBEDDED = f"{OWN}/versions"
 """Where the embedded engine says what its state is, below the checkpoint directory."""
-_CONTENTS = "statemigrate/partitions"
+_CONTENTS = f"{OWN}/partitions"
 """Where it keeps the state itself."""
 UNFINISHED = b"unfinished_checkpoint_of_statemigrate"
 """How the file ``metadata`` begins while a new checkpoint is made.
@@ -200,3 +206,25 @@ class CheckpointDirectory:
         if entries is None:
             return "no such directory"
         return ", ".join(sorted(entries)[:8]) or "an empty directory"
+
+
+# How long ago a batch began.
+
+
+_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
+
+
+def time_since(timestamp: int) -> str:
+    """How long ago a ``timestamp``, in milliseconds since 1970, was: in words, rounded down."""
+    seconds = seconds_since(timestamp)
+    for length, unit in _UNITS:
+        count = int(seconds // length)
+        # Of a single one the next smaller unit says more.
+        if count > 1:
+            return f"{count:,} {unit} ago"
+    return "less than two minutes ago"
+
+
+def seconds_since(timestamp: int) -> float:
+    """Seconds since a ``timestamp``, in milliseconds since 1970."""
+    return time.time() - timestamp / 1000

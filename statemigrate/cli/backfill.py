@@ -105,8 +105,8 @@ def backfill(  # noqa: PLR0913 - one parameter an option
     On Spark's own state, the command plans the backfill of the query of CHECKPOINT. It writes every
     key that has values in an older family to files. The query, running or started later, migrates
     them, one chunk in each batch. With --share or --keys-per-second, the size of a chunk follows
-    from earlier batches. The query's stream needs the control source (with_backfill). You may plan
-    again at any time; this resumes a paused backfill.
+    from earlier batches. The query needs an operator that `stateful` declares, or `with_backfill`
+    around its stream. You may plan again at any time; this resumes a paused backfill.
 
     On the embedded engine, a running query backfills by itself. There, the command migrates
     everything while the query is stopped. If it is interrupted, run it again to continue.
@@ -181,7 +181,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     elif isinstance(done, StoppedBackfill):
         _print_done(done, checkpoint)
     else:
-        _print_plan(done, settings.words(checkpoint))
+        _print_plan(done, checkpoint, settings.words(checkpoint))
 
 
 class _Far:
@@ -213,13 +213,13 @@ class _Far:
 def _print_done(done: StoppedBackfill, checkpoint: str) -> None:
     print_line(f"Migrated {done.migrated:,} values; {sum(done.left.values()):,} are left.")
     if done.quarantined:
-        print_line(f"{done.quarantined:,} are quarantined: their transforms failed.")
+        print_line(f"{done.quarantined:,} failed, and stay as they were.")
         print_line(f"Next: statemigrate status {argument(checkpoint)} --failed STORE")
     else:
         print_line("Next: start the query; what is empty leaves the read path and is dropped.")
 
 
-def _print_plan(plan: BackfillPlan, words: str) -> None:
+def _print_plan(plan: BackfillPlan, checkpoint: str, words: str) -> None:
     from statemigrate.commands.status import running
 
     screen = console()
@@ -231,7 +231,8 @@ def _print_plan(plan: BackfillPlan, words: str) -> None:
     _print_families(plan.families, plan.pages)
     chunks = f"in {_chunks(plan.chunks)}" if plan.chunks else "in chunks as large as fits"
     screen.print(f"Planned {_counted(plan.keys, plan.pages)} {chunks}, one a batch.")
-    screen.print(f"Next: {running(plan.pages)}; statemigrate status {words} --watch follows")
+    run = running(checkpoint, pages=plan.pages is not None)
+    screen.print(f"Next: {run}; statemigrate status {words} --watch follows")
 
 
 def _pause(settings: Settings, checkpoint: str) -> None:

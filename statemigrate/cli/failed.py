@@ -14,7 +14,7 @@ from statemigrate.cli.output import console, print_json_text, print_rows
 from statemigrate.errors import HIDDEN, values_hidden
 
 if TYPE_CHECKING:
-    from statemigrate.commands.quarantine import Quarantined
+    from statemigrate.commands.quarantine import FailedValue
 
 
 def print_failed(
@@ -42,7 +42,7 @@ def print_failed(
         click.get_current_context().exit(1)
 
 
-def _write(found: Iterator[Quarantined], path: str) -> int:
+def _write(found: Iterator[FailedValue], path: str) -> int:
     from statemigrate.files.documents import replacing
     from statemigrate.formats.json_values import json_text
 
@@ -56,7 +56,7 @@ def _write(found: Iterator[Quarantined], path: str) -> int:
     return failing
 
 
-def _print_quarantined(settings: Settings, found: list[Quarantined]) -> None:
+def _print_quarantined(settings: Settings, found: list[FailedValue]) -> None:
     from statemigrate.formats.json_values import json_text
 
     if settings.json:
@@ -70,12 +70,12 @@ def _print_quarantined(settings: Settings, found: list[Quarantined]) -> None:
         )
 
 
-def _described(each: Quarantined) -> dict[str, Any]:
+def _described(each: FailedValue) -> dict[str, Any]:
     hidden = {"key": HIDDEN, "value": HIDDEN} if values_hidden() else {}
     return {**asdict(each), **hidden}
 
 
-def _key(each: Quarantined) -> str:
+def _key(each: FailedValue) -> str:
     from statemigrate.formats.json_values import json_text
 
     return HIDDEN if values_hidden() else json_text(each.key)

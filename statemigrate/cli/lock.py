@@ -13,7 +13,7 @@ from statemigrate.cli.rewrite import named_values
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
-    from statemigrate.commands.plan import Locked
+    from statemigrate.commands.lock import Locked
 
 
 def compare_or_write(
@@ -28,8 +28,8 @@ def compare_or_write(
 ) -> None:
     """Compare code with a lock file, or write that, or the record of ``checkpoint``."""
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.plan import LOCK
-    from statemigrate.commands.plan import lock as lock_meaning
+    from statemigrate.commands.lock import LOCK
+    from statemigrate.commands.lock import lock as lock_meaning
 
     path, schemas = file or LOCK, named_values("--input", inputs)
     with spark_when_needed() as spark:

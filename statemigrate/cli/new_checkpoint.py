@@ -154,7 +154,8 @@ def _verify(settings: Settings, places: tuple[str, ...]) -> None:
     with spark_when_needed() as spark:
         found = compare(old, new, migrations=settings.migrations, spark=spark)
     if settings.json:
-        texts = {name: getattr(found, name) for name in ("fine", "problems", "untried")}
+        parts = ("fine", "problems", "untried", "covered", "not_covered")
+        texts = {name: getattr(found, name) for name in parts}
         print_json({**texts, "report": found.report.to_json()})
     else:
         print_verified(found)

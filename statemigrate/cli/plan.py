@@ -18,7 +18,7 @@ from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from statemigrate.commands.plan import ChangePlan
+    from statemigrate.commands.change_plan import ChangePlan
     from statemigrate.meaning import PlanItem
 
 _STYLES = {
@@ -63,7 +63,7 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **
     with spark_when_needed() as spark:
         found = make_plan(
             checkpoint,
-            target=new_code_of(given),
+            target=new_code_of(given) if any(given.values()) else None,
             migrations=settings.migrations,
             stores=configuration().stores,
             rules=configuration().rules,
@@ -84,7 +84,7 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **
 
 def print_plan(found: ChangePlan) -> None:
     """Print the verdicts, the steps, and the way back."""
-    from statemigrate.rewrite.run import time_since
+    from statemigrate.checkpoint.directory import time_since
 
     screen = console()
     print_sentence(found.checkpoint)

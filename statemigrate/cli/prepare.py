@@ -13,7 +13,7 @@ from statemigrate.cli.output import console, print_json
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
-    from statemigrate.native.adoption import Adoption, FileChange
+    from statemigrate.native.adoption import FileChange, Preparation
 
 
 _CHECKSUMS = {
@@ -47,7 +47,7 @@ def prepare(
         screen.print(line)
 
 
-def _done(checkpoint: str, undo: bool, declared: tuple[str, ...], **options: Any) -> Adoption:
+def _done(checkpoint: str, undo: bool, declared: tuple[str, ...], **options: Any) -> Preparation:
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.adopt import adopt as adopt_query
     from statemigrate.commands.adopt import undo_adoption
@@ -58,12 +58,13 @@ def _done(checkpoint: str, undo: bool, declared: tuple[str, ...], **options: Any
         return undo_adoption(checkpoint, declared=declared, spark=spark, **options)
 
 
-def _lines(done: Adoption) -> Iterator[str]:
+def _lines(done: Preparation) -> Iterator[str]:
     if done.state == "nothing needed":
         yield f"Nothing to do: the offset log of {done.checkpoint} keeps its sources by name"
         yield (
-            "Next: start the query with the control source; without it only while `statemigrate "
-            f"backfill {argument(done.checkpoint)} --prepare --undo` does not refuse that"
+            "Next: start the query with stateful or with_backfill; without them only while "
+            f"`statemigrate backfill {argument(done.checkpoint)} --prepare --undo` does not refuse "
+            "that"
         )
         return
     yield f"{_HEADS[done.state]} {done.checkpoint}"
@@ -77,16 +78,16 @@ def _lines(done: Adoption) -> Iterator[str]:
         yield f"  {done.moved}: move it to the originals"
     yield f"  originals are kept in {done.backup}"
     yield f"Next: {_next(done)}"
-    if done.state == "adopted":
+    if done.state == "prepared":
         yield (
-            "An older release, which has no control source, starts again only after "
+            "An older release, which has no backfill source, starts again only after "
             f"`statemigrate backfill {argument(done.checkpoint)} --prepare --undo --apply`; once "
             "values are migrated, after "
             f"`statemigrate rollback {argument(done.checkpoint)} --to base --undo`"
         )
 
 
-def _next(done: Adoption) -> str:
+def _next(done: Preparation) -> str:
     if not done.uncommitted:
         return _NEXT[done.state].format(argument(done.checkpoint))
     undo = " --undo" if done.state == "would undo" else ""
@@ -104,18 +105,19 @@ def _change(file: FileChange) -> str:
 
 
 _HEADS = {
-    "would adopt": "Dry run: would make room for the control source in",
-    "adopted": "Made room for the control source in",
+    "would prepare": "Dry run: would make room for the backfill source in",
+    "prepared": "Made room for the backfill source in",
     "would relocate": "Dry run: would make it name its own files, since it was moved to",
     "relocated": "Made it name its own files, since it was moved to",
-    "would undo": "Dry run: would take the control source out of",
-    "undone": "Took the control source out of",
+    "would undo": "Dry run: would take the backfill source out of",
+    "undone": "Took the backfill source out of",
 }
 _NEXT = {
-    "would adopt": "stop the query, then `statemigrate backfill {} --prepare --apply`",
-    "adopted": "start the query with the control source as its last source (with_backfill)",
+    "would prepare": "stop the query, then `statemigrate backfill {} --prepare --apply`",
+    "prepared": "start the query with its operator declared by stateful, or with with_backfill "
+    "around its stream",
     "would relocate": "stop the query, then `statemigrate backfill {} --prepare --apply`",
     "relocated": "start the query here; never together with one on the place it was copied from",
     "would undo": "stop the query, then `statemigrate backfill {} --prepare --undo --apply`",
-    "undone": "start the query without the control source",
+    "undone": "start the query without the backfill source",
 }

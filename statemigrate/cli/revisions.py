@@ -115,9 +115,13 @@ def _entry(entry: LogEntry) -> tuple[str, ...]:
     return utc_time(entry.time), str(entry.batch), _what(entry), short(entry.code), entry.by
 
 
+_SHOWN = {"adopt": "prepare", "undo adopt": "undo prepare"}
+"""What commands are called now whose verbs logs have had from the first."""
+
+
 def _what(entry: LogEntry) -> str:
     details = ", ".join(f"{name} {text}" for name, text in entry.details.items() if name != STEP)
-    done = f"{entry.verb} {entry.details.get(STEP, '')}".rstrip()
+    done = f"{_SHOWN.get(entry.verb, entry.verb)} {entry.details.get(STEP, '')}".rstrip()
     done = _of(done, entry.operator)
     parts = [done if entry.store is None else _store(entry), details, _outcome(entry)]
     return "; ".join(part for part in parts if part)

@@ -276,7 +276,7 @@ def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or what is to be said or typed next."""
     plan = found.document
     print_sentence(f"{found.old} -> {found.new}")
-    from statemigrate.rewrite.run import time_since
+    from statemigrate.checkpoint.directory import time_since
 
     begun = time_since(found.begun)
     print_sentence(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")
@@ -347,6 +347,8 @@ def print_verified(found: Verified) -> None:
         print_sentence(each, mark="  not compared: ", style="bold yellow")
     for each in found.problems:
         print_sentence(each, mark="  wrong: ", style="bold red")
+    print_sentence(found.covered, mark="  counts and checksums cover: ")
+    print_sentence(found.not_covered, mark="  they do not cover: ")
     if found.problems:
         screen.print("Next: do not start a query on it; rewrite again, to another place")
     else:

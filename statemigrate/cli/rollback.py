@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     help="The revision to go back to, `base` for the oldest of all stores; may be repeated with "
     "the store's name.",
 )
-@click.option("--undo", is_flag=True, help="Remove the control source at the end.")
+@click.option("--undo", is_flag=True, help="Remove the backfill source at the end.")
 @click.option("--apply", is_flag=True, help="Do the next step.  [default: only show it]")
 @click.option("--watch", is_flag=True, help="With --apply: follow until every value is back.")
 @click.option(
@@ -70,7 +70,7 @@ def rollback(
     Spark's own state it plans a backfill, which the query takes under the older code. On the
     embedded engine it migrates all values of a stopped query back at once.
 
-    With --undo it removes the control source at the end, so that the earlier release starts again
+    With --undo it removes the backfill source at the end, so that the earlier release starts again
     unchanged. That needs --to base and a stopped query.
 
     Exit code 0 when everything is back, 1 while something is left to do or if a check failed.

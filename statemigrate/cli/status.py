@@ -107,7 +107,7 @@ def status(  # noqa: PLR0913 - one parameter an option
 
     Counts are exact, as of the last committed batch. The query may be running. --all prints a line
     for each store of all named checkpoints, those that need attention first, and exits with 1 if it
-    cannot read one of them. A store is stuck if values are quarantined, if its scripts are broken,
+    cannot read one of them. A store is stuck if values have failed, if its scripts are broken,
     or if the deployed script is missing. --match selects checkpoints, --only selects lines.
 
     A store is behind if there are newer scripts than the deployed one. Nothing is left to migrate

@@ -122,21 +122,33 @@ def behind_of(names: Sequence[str], number: int, noun: str) -> str:
     return f", {len(names):,} of {counted(number, noun)} behind"
 
 
+def _still(left: int, waiting: int | None) -> str:
+    """What is left where newer scripts are not deployed: to do now, and after the deployment."""
+    values = "an unknown number of values" if waiting is None else counted(waiting, "value")
+    later = f"{values} to migrate once the newest scripts are deployed"
+    return f"{left:,} left to migrate now, {later}" if left else later
+
+
 def line_of(found: Status) -> str:
     """A later look in one line: what changes from one to the next."""
     stores = (
-        visible(f"{each.store} {each.left:,} left{_behind(each)}{pace(each, found.over)}")
-        for each in found.stores
+        visible(f"{each.store} {_left_of(each)}{pace(each, found.over)}") for each in found.stores
     )
     return " | ".join((f"{clock(found.taken_at)} batch {found.batch}, {ago(found)}", *stores))
 
 
-def _behind(store: StoreStatus) -> str:
-    return "" if store.behind is None else f", behind {store.behind.head}"
+def _left_of(store: StoreStatus) -> str:
+    behind = "" if store.behind is None else f"behind {store.behind.head}"
+    left = f"{store.left:,} left" if store.left or not behind else ""
+    return ", ".join(filter(None, (left, behind)))
 
 
 def _status_totals(found: Status) -> str:
-    left = f"{found.left:,} left to migrate{behind_of(found.behind, len(found.stores), 'store')}"
+    if found.behind:
+        return _still(found.left, found.waiting) + behind_of(
+            found.behind, len(found.stores), "store"
+        )
+    left = f"{found.left:,} left to migrate"
     held = [each.in_target for each in found.stores if each.in_target is not None]
     if not held:
         return left
@@ -149,7 +161,7 @@ def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
     yield sentence(said, mark=store.store, style="bold cyan")
     if store.families:
         yield rows_of(
-            ("  family", "values left", "by partition", "quarantined"),
+            ("  family", "values left", "by partition", "failed"),
             [
                 (
                     f"  {each.name}",
@@ -169,9 +181,9 @@ def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
 # How `status --all` looks: the totals, a line a store, and what is next, each once.
 
 
-_ONCE = ("checkpoint", "store", "state", "left", "quarantined", "batch", "committed", "target")
+_ONCE = ("checkpoint", "store", "state", "left", "failed", "batch", "committed", "target")
 _WATCHED = ("checkpoint", "batch", "committed", "store", "left", "a second", "time left")
-_MARKED = "quarantined"
+_MARKED = "failed"
 _FEW = 6
 """Names that are listed; of more the others are counted."""
 
@@ -188,6 +200,8 @@ def _totals(fleet: Fleet, at: str = "") -> RenderableType:
     head = counted(len(fleet.looks), "checkpoint")
     needs = f": {in_words(fleet.totals)}" if fleet.looks else ""
     left = f"{counted(fleet.left, 'value')} left to migrate"
+    if fleet.behind:
+        left = _still(fleet.left, fleet.waiting)
     return sentence(f"{head}{needs}; {left}{at}", style="bold")
 
 

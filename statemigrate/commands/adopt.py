@@ -11,7 +11,7 @@ from statemigrate.event_log.events import Stamp, Verb
 from statemigrate.event_log.log import Note
 from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.native import adoption
-from statemigrate.native.adoption import WATCHED, Adoption
+from statemigrate.native.adoption import WATCHED, Preparation
 from statemigrate.native.adoption_checks import counting
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["adopt", "undo_adoption"]
-_VERBS: dict[str, Verb] = {"adopted": "adopt", "undone": "undo adopt", "relocated": "relocate"}
+_VERBS: dict[str, Verb] = {"prepared": "adopt", "undone": "undo adopt", "relocated": "relocate"}
 
 
 def adopt(
@@ -31,18 +31,18 @@ def adopt(
     stopped: bool = False,
     wait: float = WATCHED,
     spark: Spark = None,
-) -> Adoption:
-    """Add the control source behind the sources of a stopped query.
+) -> Preparation:
+    """Add the backfill source behind the sources of a stopped query.
 
     If the checkpoint was moved or copied here, its paths are changed to its own files, which Spark
-    needs for a start. If it already has the control source, nothing else changes.
+    needs for a start. If it already has the backfill source, nothing else changes.
 
     Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch is
     not committed is not running. ``wait`` is the number of seconds for which the checkpoint is
     watched for changes first. The next call finishes an interrupted one. The checkpoint's log
     records the result.
 
-    With ``undo`` the control source is removed again, so that code without it starts. Such code
+    With ``undo`` the backfill source is removed again, so that code without it starts. Such code
     usually declares only the oldest family of each store, and Spark would forget the others. So
     this reads them with ``spark``, the active session by default, or a function that makes one. If
     a family has values, this raises an error, unless the family is in ``declared``, the families
@@ -68,8 +68,8 @@ def undo_adoption(
     wait: float = WATCHED,
     declared: Collection[str] = (),
     spark: Spark = None,
-) -> Adoption:
-    """Remove the control source again, so that code without it starts.
+) -> Preparation:
+    """Remove the backfill source again, so that code without it starts.
 
     Such code usually declares only the oldest family of each store, and Spark would forget the
     others. So this reads them, as of the last committed batch and also without ``apply``. If a
@@ -88,7 +88,7 @@ def undo_adoption(
     return _record_adoption(checkpoint, done)
 
 
-def _record_adoption(checkpoint: PathOrFiles, found: Adoption) -> Adoption:
+def _record_adoption(checkpoint: PathOrFiles, found: Preparation) -> Preparation:
     if found.state in _VERBS:
         files = open_files(checkpoint)
         details = {} if found.backup is None else {"backup": found.backup}

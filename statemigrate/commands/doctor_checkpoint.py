@@ -370,7 +370,7 @@ def _maintenance(files: Files) -> Iterator[Examined]:
 
 
 def _chunks(checkpoint: str, files: Files) -> Iterator[Examined]:
-    """Of each control source: operators on pages have their own."""
+    """Of each backfill source: operators on pages have their own."""
     from statemigrate.native.chunks import ChunkFiles, paged_in
 
     paged = paged_in(files)
@@ -387,7 +387,7 @@ def _chunks(checkpoint: str, files: Files) -> Iterator[Examined]:
 def _chunks_of(chunks: ChunkFiles, subject: str) -> Examined:
     try:
         if not chunks.is_made():
-            return Examined(subject, "ok", "none: the query has no control source")
+            return Examined(subject, "ok", "none: the query has no backfill source")
         # The log first: what is taken meanwhile counts as waiting.
         log = chunks.log()
         written, uncut, plan = chunks.written(), len(chunks.uncut()), chunks.plan()

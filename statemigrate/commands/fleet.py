@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from statemigrate.commands.status import Status, StoreStatus, status
+from statemigrate.commands.status import Status, StoreStatus, status, summed
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.quoting import argument
@@ -83,7 +83,7 @@ IN_WORDS: Mapping[Need, tuple[str, str]] = {
 def need_of(store: StoreStatus) -> Need:
     """What a store needs.
 
-    It is stuck where only a person gets it on: values are quarantined, its scripts are broken, or
+    It is stuck where only a person gets it on: values have failed, its scripts are broken, or
     the deployed revision's script is not there. "behind" and "migrating" are its states, "ahead"
     counts as behind what was asked for; the rest is in order.
     """
@@ -214,6 +214,12 @@ class Fleet:
         return sum(each.status.left for each in self.looks if each.status is not None)
 
     @property
+    def waiting(self) -> int | None:
+        """Values that migrate only once newer scripts are deployed; None if not known."""
+        statuses = [each.status for each in self.looks if each.status is not None]
+        return summed(each.waiting for each in statuses)
+
+    @property
     def is_whole(self) -> bool:
         """Whether every checkpoint could be read."""
         return all(each.error is None for each in self.looks)
@@ -252,7 +258,7 @@ class Fleet:
     def only(self, needs: Collection[Need]) -> Fleet:
         """Only the checkpoints with one of these needs.
 
-        "unreadable"; "stuck" if values are quarantined, scripts are broken, or the deployed script
+        "unreadable"; "stuck" if values have failed, scripts are broken, or the deployed script
         is missing; "behind" the scripts, or the requested revision; "migrating" while values are
         left; and "in order".
         """

@@ -15,20 +15,18 @@ from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded_meaning
-from statemigrate.meaning.code_meaning import operator_meaning
+from statemigrate.meaning.code_meaning import code_meaning
 from statemigrate.native.session import session_of
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
+from statemigrate.rewrite.plan_meaning import PlanMeaning, plan_meaning
 from statemigrate.rewrite.probe import input_names, input_schemas, probed_inputs, run_probe
-from statemigrate.rewrite.probe_facts import Facts, operator_facts
-from statemigrate.rewrite.probe_functions import functions_in
-from statemigrate.rewrite.probe_keys import keys_in, plan_that_ran
 from statemigrate.rewrite.sources import NewSources
-from statemigrate.rewrite.windows import KeyMeaning, Meanings
+from statemigrate.rewrite.windows import Meanings
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql import DataFrame
 
     from statemigrate.native.session import Spark
 
@@ -59,19 +57,24 @@ class NewCode:
 class Probed:
     """The ``shape`` of a checkpoint that the new code has made, and what the code reads.
 
-    ``functions`` are those of its aggregations, by operator, as far as the code was run; ``keys``
-    has by operator what its key columns are computed from. ``like`` is the checkpoint where one was
-    given. ``facts`` are what else decides about operators' rows, None where no plan was seen.
-    ``schemas`` are those of the streams, in the plan's order.
+    ``plan`` is what the code's plan means, None where none was seen. ``like`` is the checkpoint
+    where one was given.
     """
 
     shape: CheckpointShape
     sources: NewSources
-    functions: Mapping[int, tuple[AggregateFunction, ...]] = field(default_factory=dict)
-    keys: Meanings = field(default_factory=dict)
+    plan: PlanMeaning | None = None
     like: Files | None = None
-    facts: Facts | None = None
-    schemas: tuple[str, ...] = ()
+
+    @property
+    def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
+        """The functions of aggregations by operator, as far as a plan was seen."""
+        return {} if self.plan is None else self.plan.functions
+
+    @property
+    def keys(self) -> Meanings:
+        """The key columns of operators by their numbers, as far as a plan was seen."""
+        return {} if self.plan is None else self.plan.keys
 
 
 def probed(
@@ -126,18 +129,12 @@ def _run(
     assert wanted.code is not None, "asked before"  # noqa: S101
     function = named_object(wanted.code)
     session = session_of(spark, checkpoint)
-    functions: dict[int, tuple[AggregateFunction, ...]] = {}
-    keys: dict[int, tuple[KeyMeaning, ...]] = {}
-    facts: list[Facts] = []
-    schemas: list[str] = []
+    seen: list[PlanMeaning] = []
 
-    def look(query: StreamingQuery) -> None:
-        plan = plan_that_ran(query)
-        if plan is not None:
-            functions.update(functions_in(plan.root))
-            keys.update(keys_in(plan))
-            facts.append(operator_facts(plan))
-            schemas.extend(plan.schemas)
+    def look(stream: DataFrame, mode: str) -> None:
+        # A session of Spark Connect has no plan to show.
+        if hasattr(stream, "_jdf"):
+            seen.append(plan_meaning(stream, mode))
 
     with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
         made = run_probe(
@@ -153,31 +150,18 @@ def _run(
         files = open_files(made.as_uri())
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
-        known = facts[0] if facts else None
-        return Probed(shape, sources, functions, keys, facts=known, schemas=tuple(schemas))
+        return Probed(shape, sources, seen[0] if seen else None)
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:
     """What a probe has seen of the code that ``reference`` names."""
-    import pyspark
-
-    operators = tuple(
-        operator_meaning(
-            each,
-            found.keys.get(each.number, ()),
-            found.functions.get(each.number, ()),
-            (found.facts or {}).get(each.number, ()),
-        )
-        for each in found.shape.operators
-    )
     sources = tuple(found.sources.inputs.get(name, "") for name in found.sources.names)
-    release = ".".join(pyspark.__version__.split(".")[:2])
-    return CodeMeaning(reference, release, sources, operators, found.schemas)
+    return code_meaning(reference, found.plan or PlanMeaning(), sources, found.shape.operators)
 
 
 def meaning_files(found: Probed, reference: str, batch: int) -> Mapping[str, bytes]:
     """The record for a new checkpoint of a ``batch``; none where no plan was seen of the code."""
-    if found.facts is None:
+    if found.plan is None:
         return {}
     return MeaningRecord(batch, meaning_of(found, reference)).files()
 

@@ -16,13 +16,14 @@ from statemigrate.checkpoint.operators.described import meanings
 from statemigrate.checkpoint.operators.metadata import operator_names
 from statemigrate.checkpoint.shape import describe
 from statemigrate.deployment import Declared, StoredStore
-from statemigrate.errors import CheckpointError, CodeError, LineageError
+from statemigrate.errors import CheckpointError, CodeError, LineageError, ScriptError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage, Question
 from statemigrate.native.deployment_check import directory_of
 from statemigrate.native.retrying import looks_again
+from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
@@ -62,15 +63,39 @@ def new(
     ``old`` is filled in from the newest script's ``new``, and otherwise left open, as ``new`` and
     ``upgrade`` are. With ``baseline``, for a store without scripts, it only records ``new``, the
     format that the state has today; so it does where only ``new`` is given and no script is there
-    to take ``old`` from, and the result says so. Raises `LineageError` if ``old`` is not the newest
-    format or a baseline would not come first, and `ScriptError` for what is no folder of scripts.
+    to take ``old`` from, and the result says so. A change of values within one format names no
+    ``new``. Raises `LineageError` if ``old`` is not the newest format or a baseline would not come
+    first, and `ScriptError` for what is no folder of scripts, and for a ``new`` that is the format
+    before.
     """
     folder = ScriptFolder(migrations)
     scripts = folder.survey()
     is_first = store not in scripts.stores
     baseline = baseline or (is_first and new is not None and old is None)
+    if new is not None and not baseline:
+        _check_changed(scripts.lineages.get(store), store, old, new)
     path = folder.new(store, message, old=old, new=new, baseline=baseline, scripts=scripts)
     return NewScript(store, path, baseline)
+
+
+def _check_changed(lineage: Lineage | None, store: str, old: Format | None, new: Format) -> None:
+    """Raise `ScriptError` for a ``new`` format that is the one before it."""
+    before = old if lineage is None else lineage.format_of(lineage.head)
+    if before is None or before.fingerprint != new.fingerprint:
+        return
+    newest = "the old format" if lineage is None else f"its newest script, {lineage.head},"
+    name = argument(store)
+    raise ScriptError(
+        "SM-SCRIPT-033",
+        f"the script of store '{store}' would change nothing",
+        expected=f"another format than {newest} has: {before!r}",
+        found=repr(new),
+        next_action="name the format that the new code writes with --to; for other values of the "
+        f"same format leave --to out: `statemigrate new {name} -m MESSAGE`; if the newest script "
+        "was meant to record what the state has today, remove it, and let the checkpoint say it: "
+        f"`statemigrate new {name} --from-checkpoint CHECKPOINT`",
+        store=store,
+    )
 
 
 # The state of Spark's own operators, as a checkpoint's files alone describe it.

@@ -1,4 +1,4 @@
-"""`quarantine`: values that a backfill has left behind because their transform fails."""
+"""`status --failed`: values that a backfill has left behind because their transform fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_WAY = "no way leads from its family to the target's"
 
 
 @dataclass(frozen=True)
-class Quarantined:
+class FailedValue:
     """A key, its value in an older family, and the reason why that does not migrate.
 
     ``cause`` is None if the current scripts can migrate it: the next start does.
@@ -44,8 +44,8 @@ def quarantine(
     accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
     spark: Spark = None,
-) -> Iterator[Quarantined]:
-    """Every quarantined value of ``store``, tried with the current scripts.
+) -> Iterator[FailedValue]:
+    """Every failed value of ``store``, tried with the current scripts.
 
     On the embedded engine these are the values that a backfill has marked. Spark's own state has no
     marks: there they are all values in older families that do not migrate. ``accept_edited`` names
@@ -60,7 +60,7 @@ def quarantine(
         for family, key, value, marked in state.suspects(plan):
             cause = _cause(by_family[family], value) if family in by_family else _NO_WAY
             if marked or cause is not None:
-                yield Quarantined(family, key, value, cause)
+                yield FailedValue(family, key, value, cause)
 
 
 def _cause(trial_path: TrialPath, value: Any) -> str | None:

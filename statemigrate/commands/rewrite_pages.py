@@ -251,7 +251,7 @@ def _check_new(record: PagesRecord | None, pages: int | None, old: Files) -> Non
 def _sources(
     old: Files, shape: CheckpointShape, options: RewriteOptions, operator: str | None, name: str
 ) -> tuple[NewSources | None, RewriteOptions]:
-    """The sources of the new code: a query of pages has the control source from its first day.
+    """The sources of the new code: a query of pages has the backfill source from its first day.
 
     ``operator`` is that of the old checkpoint, as in `folder_of`, and ``name`` the new one's.
     """
@@ -261,7 +261,7 @@ def _sources(
         return None, options
     if is_read_twice(entry, lines_of_folders(old, entry)):
         if options.pages and name == operator:
-            # The control source goes on with its pages, whichever line it has.
+            # The backfill source goes on with its pages, whichever line it has.
             return None, options
         raise UnsupportedError(
             "SM-PAGES-040",
@@ -315,7 +315,7 @@ def _change_of(operator: str | None, name: str | None) -> str:
 
 
 def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) -> str | None:
-    """The control source; None where the query has none. Raises `RewriteError` for any of several.
+    """The backfill source; None where the query has none. Raises `RewriteError` for any of several.
 
     One that has taken nothing is like the others that have not: the last of them, if no other
     source comes in between.
@@ -330,7 +330,7 @@ def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) 
         return said[0] if said else found[-1]
     raise RewriteError(
         "SM-PAGES-041",
-        f"it is unknown which source of {files.checkpoint} is the control source"
+        f"it is unknown which source of {files.checkpoint} is the backfill source"
         + (f" of {files.operator}" if files.operator else ""),
         expected="one that has taken a file of it",
         found=f"sources {', '.join(found)}, which have taken nothing yet",

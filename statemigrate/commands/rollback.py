@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.commands.deployed import scripted_revision
 from statemigrate.deployment import live_path, store_of
+from statemigrate.deployment.calls import written_for
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
 from statemigrate.files.open import open_files
 from statemigrate.migration import BASE, Lineage
 from statemigrate.native.adoption import WATCHED
+from statemigrate.native.deployment_check import StoreRecord, call_of, read_record
 from statemigrate.native.retrying import retried
 from statemigrate.quoting import argument
 from statemigrate.state.open import open_state, require_scripted
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Rollback", "RollbackStep", "RollbackStore", "rollback"]
 
-RollbackStep = Literal["deploy", "adopt", "backfill", "drain", "quarantine", "undo", "done"]
-"""What is next: deploy the older code; make room for the control source; plan a backfill; let the
-query take it; correct what does not go back; take the control source out; nothing."""
+RollbackStep = Literal["deploy", "prepare", "backfill", "drain", "failed", "undo", "done"]
+"""What is next: deploy the older code; make room for the backfill source; plan a backfill; let the
+query take it; correct what does not go back; take the backfill source out; nothing."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,10 @@ def rollback(  # noqa: PLR0913 - all but two by name
     is the number of seconds for which it follows the query, with a look every ``interval``;
     ``progress`` gets each look.
 
-    With ``undo`` the control source is removed at the end, so that the earlier release starts
+    With ``undo`` the backfill source is removed at the end, so that the earlier release starts
     unchanged. The query must be stopped then, as for `undo_adoption`, which also has ``stopped``
     and ``wait``. It needs the oldest revision, and reads the state before and after. For pages,
-    whose control source stays, ``undo`` is an error.
+    whose backfill source stays, ``undo`` is an error.
 
     ``targets`` are those of other stores. ``migrations``, ``accept_edited``, ``operator`` and
     ``spark`` are as in `backfill`.
@@ -198,7 +200,7 @@ class _WayBack:
         """What can be done now, done."""
         if found.engine == "embedded" and found.step in ("backfill", "drain", "deploy"):
             return self._taken_back(found, did)
-        if found.step in ("backfill", "quarantine"):
+        if found.step in ("backfill", "failed"):
             did.append(self._plan())
             return self.look()
         if found.step == "undo" and may_undo:
@@ -221,8 +223,9 @@ class _WayBack:
         if self._undo and state.keeps_control_source:
             raise StartupError(
                 "SM-ROLLBACK-005",
-                f"the control source of pages in {state.checkpoint} stays",
-                expected="a query that got its control source by `statemigrate backfill --prepare`",
+                f"the backfill source of pages in {state.checkpoint} stays",
+                expected="a query that got its backfill source by `statemigrate backfill "
+                "--prepare`",
                 found="an operator on pages, which has had its own from the first batch",
                 next_action="roll back without --undo (undo=False), and go on with `paged` and the "
                 f"older code; for code without pages stop the query and `statemigrate rewrite "
@@ -233,11 +236,11 @@ class _WayBack:
         if self._undo and newer:
             raise StartupError(
                 "SM-ROLLBACK-001",
-                "code without the control source declares the oldest family of a store alone",
-                expected="the oldest revision, --to base, where the control source is to go",
+                "code without the backfill source declares the oldest family of a store alone",
+                expected="the oldest revision, --to base, where the backfill source is to go",
                 found=", ".join(f"{store}={revision}" for store, revision in newer.items()),
                 next_action="roll back to base, or without --undo (undo=False): the older code "
-                "goes on with the control source",
+                "goes on with the backfill source",
                 stores=sorted(newer),
             )
 
@@ -259,7 +262,7 @@ class _WayBack:
         from statemigrate.native.paged_operators import chunk_files
 
         if lacks_control_source(chunk_files(found.checkpoint, self._project.operator)):
-            return "adopt", (
+            return "prepare", (
                 f"stop the query, `statemigrate backfill {argument(self._checkpoint)} --prepare "
                 "--apply`, and "
                 f"start {self._code(found)}; then `{again}`"
@@ -272,11 +275,11 @@ class _WayBack:
         if not found.left:
             if is_deployed:
                 return "done", "nothing: every value is at its target"
-            return "deploy", f"start the query with {self._code(found, backfill=False)}"
+            return "deploy", f"start the query with {self._code(found)}"
         text = f"stop the query and `{again} --apply`, which takes all values back"
         if is_deployed:
             return "drain", f"run the query on, its backfill goes on; or {text}"
-        return "deploy", f"{text}; or start {self._code(found, backfill=False)} on it, and wait"
+        return "deploy", f"{text}; or start {self._code(found)} on it, and wait"
 
     def _next_chunks(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
         from statemigrate.commands.backfill import backfill_status_of
@@ -291,7 +294,7 @@ class _WayBack:
             return "drain", f"{run}; it takes a chunk a batch. Then `{again}` again"
         if status.quarantined and not unplanned:
             first = found.stores[0]
-            return "quarantine", (
+            return "failed", (
                 f"`statemigrate status {argument(self._checkpoint)} "
                 f"--failed {argument(first.store)} "
                 f"--target {argument(f'{first.store}={first.target}')}{self._option}` shows what "
@@ -303,16 +306,15 @@ class _WayBack:
 
     def _next_undo(self, found: Rollback, again: str) -> tuple[RollbackStep, str]:
         if self._is_undone(found):
-            return "done", "nothing: start the release of before, without the control source"
+            return "done", "nothing: start the release of before, without the backfill source"
         return "undo", (
             f"stop the query, and wait until its process has ended; then `{again} --apply`, which "
-            "takes the control source out"
+            "takes the backfill source out"
         )
 
     def _is_undone(self, found: Rollback) -> bool:
         from statemigrate.native.adoption_checks import has_named_sources, native_log
         from statemigrate.native.adoption_files import last_backup
-        from statemigrate.native.deployment_check import read_record
 
         log = native_log(found.checkpoint)
         if has_named_sources(log):
@@ -354,7 +356,7 @@ class _WayBack:
         undo_adoption(
             self._checkpoint, apply=True, stopped=stopped, wait=wait, spark=self._project.spark
         )
-        did.append("took the control source out")
+        did.append("took the backfill source out")
         after = self.look()
         _check_same(found, after)
         did.append(f"read the state: {sum(s.in_target for s in after.stores):,} values, all back")
@@ -367,15 +369,13 @@ class _WayBack:
     def _finished(self, found: Rollback) -> str:
         if any(each.families for each in found.stores):
             return "restart the query: what is empty leaves the read path and is dropped"
-        return f"nothing: keep {self._code(found)} until the control source is taken out"
+        return f"nothing: keep {self._code(found)} until the backfill source is taken out"
 
-    def _code(self, found: Rollback, *, backfill: bool = True) -> str:
+    def _code(self, found: Rollback) -> str:
         """What the older code has that starts on this checkpoint."""
         named = {each.store: each.target for each in found.stores}
-        source = ", checkpoint=...), and with_backfill around its stream" if backfill else ")"
-        if found.engine == "paged":
-            source = ")"
-        return f"the older code with migrated(..., targets={named}{source}"
+        call = call_of(found.checkpoint) if found.engine == "native" else None
+        return f"the older code with {written_for(named, found.engine, call)}"
 
     @property
     def _option(self) -> str:
@@ -448,7 +448,6 @@ def _deployed(state: State, store: str, lineage: Lineage) -> str | None:
         # One that no script has is an unknown revision, which the way from it says.
         return scripted_revision(lineage, found) or found
     from statemigrate.deployment import revision_in
-    from statemigrate.native.deployment_check import StoreRecord, read_record
 
     noted = read_record(open_files(state.checkpoint)).get(store, StoreRecord()).target
     return None if noted is None else revision_in(noted) or lineage.oldest

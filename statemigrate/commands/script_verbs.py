@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from statemigrate.commands.current import Log, LogOf
     from statemigrate.commands.fleet import Named
+    from statemigrate.commands.lock import Locked
     from statemigrate.commands.new_script import NewScript
-    from statemigrate.commands.plan import Locked
     from statemigrate.commands.rebase import Rebase
     from statemigrate.formats import Format
     from statemigrate.inspect.check_report import CheckReport
@@ -343,8 +343,8 @@ def check(  # noqa: PLR0913 - all by name
         others = {other: modes[other] for other in modes if other != name}
         require_alone("check", name, record=record or None, **others)
     names = [code] if isinstance(code, str) else [*code]
-    from statemigrate.commands.plan import LOCK
-    from statemigrate.commands.plan import lock as lock_meaning
+    from statemigrate.commands.lock import LOCK
+    from statemigrate.commands.lock import lock as lock_meaning
 
     return lock_meaning(
         required("check", names[0] if len(names) == 1 else None, "the code of one query"),

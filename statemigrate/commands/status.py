@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.deployed import Behind, behind, scripted_revision
 from statemigrate.deployment import Kind, StoredFamily, StoredStore
+from statemigrate.deployment.calls import declared_by, gets_source
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.control_source import is_untold, lacks_control_source, untold_advice
+from statemigrate.native.deployment_check import call_of
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.state.open import Scripts
@@ -150,15 +152,11 @@ class StoreStatus:
 
 
 _ENDS = " (one run with availableNow takes all chunks)"
-_RUN = f"run the query{_ENDS}, with "
-RUNNING = f"{_RUN}with_backfill around its stream and @migrated on its processor"
-"""What a planned backfill needs: without either, its chunks are not taken."""
-_RUNNING_PAGES = f"{_RUN}@migrated on its processor"
 
 
-def running(pages: int | None) -> str:
-    """What a planned backfill of so many ``pages`` needs, None without pages."""
-    return RUNNING if pages is None else _RUNNING_PAGES
+def running(checkpoint: PathOrFiles, *, pages: bool) -> str:
+    """What a planned backfill needs: without such code, its chunks are not taken."""
+    return f"run the query{_ENDS}, with {declared_by(call_of(checkpoint), pages=pages)}"
 
 
 @dataclass(frozen=True)
@@ -201,7 +199,7 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
         target = f"{store.store}={store.target}"
         command = f"statemigrate rollback {checkpoint.words} --to {argument(target)}"
         step = f"{command} says how the values go back"
-        forgets = "; until then code without migrated would forget them"
+        forgets = "; until then code without stateful (or migrated) would forget them"
         return step + forgets if engine == "native" else step
     if store.left and engine == "embedded":
         return (
@@ -210,29 +208,28 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
             "while it is stopped"
         )
     if store.left:
-        return _native_backfill(
-            checkpoint, store, RUNNING if engine == "native" else _RUNNING_PAGES
-        )
+        return _native_backfill(checkpoint, store, is_paged=engine == "paged")
     if store.wanted is not None and store.rewrites:
         return f"{dry_run}, then stop the query and statemigrate rewrite {argument(checkpoint)} NEW"
     if store.wanted is not None:
-        return f"{dry_run}, then deploy the code for {store.wanted}, with @migrated on it"
+        code = f"the code for {store.wanted}"
+        if engine == "embedded":
+            return f"{dry_run}, then deploy {code}, with migrated on its processor"
+        call = call_of(checkpoint.checkpoint)
+        return f"{dry_run}, then deploy {code}, with {declared_by(call, pages=engine == 'paged')}"
     if store.families:
         return "restart the query: what is empty leaves the read path and is dropped"
     return "nothing: every value has the target's format"
 
 
-def _native_backfill(checkpoint: Looked, store: StoreStatus, running: str) -> str:
+def _native_backfill(checkpoint: Looked, store: StoreStatus, *, is_paged: bool) -> str:
     files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator)
     look = ChunkFiles(Remembered(files.files), checkpoint.operator)
     offsets = look.offsets()
     if offsets is not None and is_untold(look, offsets):
         return untold_advice(checkpoint.checkpoint)
     if lacks_control_source(look):
-        return (
-            f"stop the query, run statemigrate backfill {argument(checkpoint)} --prepare --apply, "
-            "put with_backfill around its stream and start it again"
-        )
+        return gets_source(checkpoint.checkpoint, call_of(look.files))
     plan, log = files.plan(), files.log()
     waiting = len(files.written() - log.taken.keys())
     if plan is None or not (waiting or files.uncut()):
@@ -243,13 +240,12 @@ def _native_backfill(checkpoint: Looked, store: StoreStatus, running: str) -> st
                 "plan again"
             )
         return f"statemigrate backfill {checkpoint.words}"
+    run = running(look.files, pages=is_paged)
     if not waiting:
-        return (
-            f"{running.replace(_ENDS, '')}; statemigrate status {checkpoint.words} --watch follows"
-        )
+        return f"{run.replace(_ENDS, '')}; statemigrate status {checkpoint.words} --watch follows"
     chunks = f"{waiting:,} {'chunk' if waiting == 1 else 'chunks'}"
     return (
-        f"{running}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
+        f"{run}: {chunks} of its backfill {'waits' if waiting == 1 else 'wait'} to be taken; "
         f"statemigrate status {checkpoint.words} --watch follows"
     )
 
@@ -306,6 +302,11 @@ class Status:
         return tuple(each.store for each in self.stores if each.behind is not None)
 
     @property
+    def waiting(self) -> int | None:
+        """The values that migrate only once newer scripts are deployed; None if not known."""
+        return summed(each.behind.values for each in self.stores if each.behind is not None)
+
+    @property
     def is_current(self) -> bool:
         """Whether every store is known to be deployed at its head, or at the requested revision.
 
@@ -351,6 +352,16 @@ class Status:
         """The same as the first of several looks, without rates."""
         stores = tuple(each.paced(None, 0.0) for each in self.stores)
         return replace(self, stores=stores, over=None)
+
+
+def summed(numbers: Iterable[int | None]) -> int | None:
+    """The sum of numbers, None where one of them is not known."""
+    total = 0
+    for each in numbers:
+        if each is None:
+            return None
+        total += each
+    return total
 
 
 @looks_again

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from statemigrate.commands.current import Current, CurrentOf
     from statemigrate.commands.dry_run import Trials
     from statemigrate.commands.fleet import Fleet, Named
-    from statemigrate.commands.quarantine import Quarantined
+    from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.retire import Retirement
     from statemigrate.commands.status import Status
     from statemigrate.embedded.offline import StoppedBackfill
     from statemigrate.inspect.estimate import Pace
     from statemigrate.inspect.report import DryRunReport
-    from statemigrate.native.adoption import Adoption
+    from statemigrate.native.adoption import Preparation
     from statemigrate.native.backfill import BackfillPlan
     from statemigrate.native.session import Spark
 
@@ -65,7 +65,7 @@ def status(
     accept_edited: Sequence[str] = ...,
     operator: int | str | None = ...,
     spark: Spark = ...,
-) -> Iterator[Quarantined]: ...
+) -> Iterator[FailedValue]: ...
 
 
 @overload
@@ -103,7 +103,7 @@ def status(  # noqa: PLR0913 - all but one by name
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
-) -> Status | Current | Iterator[Quarantined] | Fleet | tuple[CurrentOf, ...]:
+) -> Status | Current | Iterator[FailedValue] | Fleet | tuple[CurrentOf, ...]:
     """Count the values that are left to migrate in each store, as of the last committed batch.
 
     The query may be running. ``migrations`` is the folder of its scripts, None if it has none; the
@@ -293,7 +293,7 @@ def backfill(
     stopped: bool = ...,
     wait: float | None = ...,
     spark: Spark = ...,
-) -> Adoption: ...
+) -> Preparation: ...
 
 
 @overload
@@ -330,7 +330,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     operator: int | str | None = None,
     spark: Spark = None,
     progress: Progress = unseen,
-) -> BackfillPlan | StoppedBackfill | Adoption | Retirement | int:
+) -> BackfillPlan | StoppedBackfill | Preparation | Retirement | int:
     """Migrate the values that no live row touches: now, or in chunks on Spark's own state.
 
     **Spark's own state**: this writes every key that has values in an older family to files, and
@@ -338,18 +338,19 @@ def backfill(  # noqa: PLR0913 - all but one by name
     has about ``keys_per_chunk`` keys, 10,000 by default. With ``share`` it has as many as take that
     share (0 to 1) of a batch's time, in addition to live rows. ``keys_per_second`` is the maximum
     within the share, or within half of the time by default. For state in pages, entries are
-    counted. With a share or a rate, the query cuts chunks while it runs. The query needs the
-    control source (`with_backfill`). A new plan withdraws the rest of an earlier one first, so plan
-    again to resume a paused backfill or to change its pace. Values that expire are not migrated,
-    unless their scripts allow a restart of their time to live. ``pause`` withdraws the chunks that
-    the query has not taken yet, and returns their number. `status` has the progress.
+    counted. With a share or a rate, the query cuts chunks while it runs. The query needs an
+    operator that `stateful` declares, or `with_backfill` around its stream. A new plan withdraws
+    the rest of an earlier one first, so plan again to resume a paused backfill or to change its
+    pace. Values that expire are not migrated, unless their scripts allow a restart of their time to
+    live. ``pause`` withdraws the chunks that the query has not taken yet, and returns their number.
+    `status` has the progress.
 
-    With ``prepare``, the control source is added behind the sources of a stopped query that has run
+    With ``prepare``, the backfill source is added behind the sources of a stopped query that ran
     without it. If the checkpoint was moved or copied here, its paths are changed to its own files,
     which Spark needs for a start. Without ``apply`` nothing is changed. ``stopped`` confirms that a
     query whose newest batch is not committed is not running. ``wait`` is the number of seconds for
     which the checkpoint is watched for changes first, 5 by default. The next call finishes an
-    interrupted one. With ``undo`` too the control source is removed again, so that code without it
+    interrupted one. With ``undo`` too the backfill source is removed again, so that code without it
     starts. This reads the families that such code would forget, and raises an error if one has
     values, unless it is in ``declared``, the families that the next code declares. `rollback`
     migrates the values back first, step by step.

@@ -116,7 +116,7 @@ class _Demo:
             return
         if self._options.engine == "native":
             yield ActBegun(*story.adoption())
-            with self._times.timed("adoption"):
+            with self._times.timed("preparation"):
                 _adopted(str(self._folder.checkpoint))
         last = self._deployment("restart", "retire", story.retirement())
         paged = self._options.engine == "paged"

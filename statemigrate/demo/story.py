@@ -56,9 +56,9 @@ def second_deployment_on_pages() -> Text:
 
 
 def adoption() -> Text:
-    """Making room for the control source."""
+    """Making room for the backfill source."""
     return (
-        "Between the acts: adoption",
+        "Between the acts: preparation",
         "The first deployment was plain Spark, and its checkpoint knows of one source. The "
         "backfill is a second one: `statemigrate backfill --prepare` makes room for it in the "
         "offset log of "

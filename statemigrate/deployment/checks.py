@@ -49,8 +49,8 @@ def check_scripted(store: str, families: Sequence[str]) -> None:
             f"store {store} has families of revisions, and not one script",
             expected=f"the scripts of {', '.join(migrated.values())}",
             found=f"the family {', '.join(migrated)} in the checkpoint, and no script of {store}",
-            next_action="check that migrated is still on the processor, and its migrations=, the "
-            "folder of scripts; bring back those this checkpoint was last run with: without them "
+            next_action="check migrations=, the folder of scripts, in the call of stateful (or "
+            "migrated); bring back those this checkpoint was last run with: without them "
             "the values in these families would be lost",
             store=store,
             families=list(migrated),
@@ -169,7 +169,8 @@ def check_scripts(lineage: Lineage, stored: StoredStore, settings: Settings) -> 
             expected=f"checksum {checksum[:12]}",
             found=f"checksum {migration.checksum[:12]}",
             next_action="restore the script and make the change in a new migration; if values "
-            f"migrate the same as before, pass accept_edited=({migration.revision!r},) to migrated",
+            f"migrate the same as before, pass accept_edited=({migration.revision!r},) to "
+            f"{settings.call}",
             store=lineage.store,
             revision=migration.revision,
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from statemigrate.deployment.calls import Call
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct.rules import shape_of
@@ -27,7 +28,8 @@ SETTINGS = "__statemigrate__"
 class Settings:
     """What `migrated` was given: the scripts' folder, targets by store, and how reads behave.
 
-    What follows ``accept_edited`` is for Spark's own state alone.
+    What follows ``accept_edited`` is for Spark's own state alone. ``call`` is the one that the user
+    wrote.
     """
 
     migrations: str | Path = "migrations"
@@ -38,6 +40,7 @@ class Settings:
     on_error: Literal["raise", "quarantine"] = "raise"
     retire_drained: bool = True
     operator: int | None = None
+    call: Call = "migrated"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from statemigrate.embedded.read_back import Restorable
 
 @dataclass(frozen=True)
 class FamilyProgress:
-    """A family other than the target: how much of it is left, exactly, and is quarantined."""
+    """A family other than the target: how much of it is left, exactly, and has failed."""
 
     store: str
     family: str

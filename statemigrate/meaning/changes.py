@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_internal, kind_of
@@ -17,8 +17,10 @@ from statemigrate.meaning.spark_check import Read, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
 from statemigrate.rewrite.probe_facts import OperatorFact
-from statemigrate.rewrite.sources import NewSources
 from statemigrate.rewrite.windows import KeyMeaning
+
+if TYPE_CHECKING:
+    from statemigrate.rewrite.sources import NewSources
 
 Verdict = Literal["same", "goes on", "live", "rewrite", "unnoticed", "unknown", "cannot"]
 VERDICTS: Mapping[Verdict, str] = {
@@ -100,7 +102,7 @@ def compare_sources(
             yield PlanItem(
                 f"source {extra[-1]}",
                 "live",
-                "the backfill's control source is new: the checkpoint needs room for it",
+                "the backfill source is new: the checkpoint needs room for it",
             )
             return
         yield PlanItem(
@@ -430,6 +432,9 @@ def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]
 
 _WHAT_FOLLOWS = {
     "filter": "what was counted stays counted by the old condition",
+    "table": "what was computed from rows of the old table stays",
+    "column": "values that are kept were computed the old way",
+    "rows": "what came of the old rows stays",
     "watermark": "state is cleaned up by another column's time",
     "join type": "rows that are kept were not checked by the new rule",
     "join key": "rows under old keys are not found again",

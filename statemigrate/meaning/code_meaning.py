@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from statemigrate.checkpoint.operators.catalogue import kind_of
 from statemigrate.checkpoint.operators.shapes import OperatorShape, shown_paths, with_labels
 from statemigrate.errors import CodeError
 from statemigrate.files.documents import (
@@ -21,6 +22,7 @@ from statemigrate.files.documents import (
 from statemigrate.formats.struct.ddl import ddl_of
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name, store_families
+from statemigrate.rewrite.plan_meaning import PlanMeaning
 from statemigrate.rewrite.probe_facts import OperatorFact
 from statemigrate.rewrite.windows import KeyMeaning, window_from_json
 
@@ -75,26 +77,41 @@ class CodeMeaning:
         return {each.number: each.keys for each in self.operators if each.keys}
 
 
-def operator_meaning(
-    shape: OperatorShape,
-    keys: Sequence[KeyMeaning],
-    functions: Sequence[AggregateFunction],
-    facts: Sequence[OperatorFact],
-) -> OperatorMeaning:
-    """The meaning of an operator of ``shape``, with what a probe has seen of it."""
-    state = {
-        name: (state_ddl(place.family.key), state_ddl(place.family.content))
-        for name, place in store_families(shape)
-    }
-    return OperatorMeaning(
-        operator_name(shape),
-        shape.number,
-        shape.name,
-        state,
-        tuple(keys),
-        tuple(functions),
-        tuple(facts),
-    )
+def code_meaning(
+    reference: str,
+    plan: PlanMeaning,
+    sources: Sequence[str] = (),
+    shapes: Sequence[OperatorShape] = (),
+) -> CodeMeaning:
+    """The meaning of the code that ``reference`` names, from what its ``plan`` means.
+
+    ``shapes`` are those of its operators where a probe has run it; else the plan names them.
+    """
+    import pyspark
+
+    known = {each.number: each for each in shapes}
+    numbers = [each.number for each in shapes] or sorted(plan.kinds)
+    operators = []
+    for number in numbers:
+        kind = known[number].name if shapes else plan.kinds[number]
+        name = operator_name(known[number]) if shapes else f"{kind_of(kind).word}-{number}"
+        families = store_families(known[number]) if shapes else ()
+        state = {
+            label: (state_ddl(place.family.key), state_ddl(place.family.content))
+            for label, place in families
+        }
+        made = OperatorMeaning(
+            name,
+            number,
+            kind,
+            state,
+            plan.keys.get(number, ()),
+            plan.functions.get(number, ()),
+            plan.facts.get(number, ()),
+        )
+        operators.append(made)
+    release = ".".join(pyspark.__version__.split(".")[:2])
+    return CodeMeaning(reference, release, tuple(sources), tuple(operators), plan.schemas)
 
 
 def state_ddl(struct: Mapping[str, Any]) -> str:

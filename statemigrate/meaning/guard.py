@@ -8,19 +8,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.catalogue import kind_of
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import document_checksum
 from statemigrate.files.open import open_files
+from statemigrate.meaning.acceptance import log_accepted
 from statemigrate.meaning.changes import PlanItem, compare_code
-from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning, meaning_document
+from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
 from statemigrate.meaning.recorded import Accepted, MeaningRecord, forget_later, recorded_meaning
 from statemigrate.quoting import argument
-from statemigrate.rewrite.probe_facts import operator_facts
-from statemigrate.rewrite.probe_functions import functions_in
-from statemigrate.rewrite.probe_keys import keys_in
-from statemigrate.rewrite.stream_plan import StreamWriter, operator_kinds, plan_of_stream
+from statemigrate.rewrite.plan_meaning import plan_meaning
+from statemigrate.rewrite.stream_plan import StreamWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +49,8 @@ def guarded(
     ``checkpoint`` is where the query has its state, unless the writer's option
     ``checkpointLocation`` says it. ``accept`` has reasons by the names of changes that are meant,
     with the digits that the error shows: they hold for this very change, and for no later one of
-    the same name. The reasons are written into the record. `unrecorded` is the name for state that
+    the same name. The reasons are written into the record, and into the log that `history
+    --checkpoint` prints. `unrecorded` is the name for state that
     no guarded start has run on yet: by accepting it you say that the code is the one that wrote the
     state. The logger ``statemigrate.meaning`` reports what was recorded, and what was accepted.
 
@@ -78,7 +77,9 @@ def guarded(
         if not changes:
             forget_later(files, committed)
             return writer
-    MeaningRecord(committed + 1, meaning, accepted).write(files)
+    record = MeaningRecord(committed + 1, meaning, accepted)
+    log_accepted(files, record)
+    record.write(files)
     _log.info("%s records what its state means from batch %d on", files.location, committed + 1)
     for each in accepted:
         _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
@@ -91,25 +92,7 @@ def stream_meaning(stream: DataFrame, mode: str) -> CodeMeaning:
     Spark plans it; it is not started. Raises `UnsupportedError` for a release of Spark that plans
     in a way which is not known.
     """
-    import pyspark
-
-    plan = plan_of_stream(stream, mode)
-    keys = keys_in(plan)
-    facts, functions = operator_facts(plan), functions_in(plan.root)
-    operators = tuple(
-        OperatorMeaning(
-            f"{kind_of(kind).word}-{number}",
-            number,
-            kind,
-            {},
-            keys.get(number, ()),
-            functions.get(number, ()),
-            facts.get(number, ()),
-        )
-        for number, kind in sorted(operator_kinds(plan.root).items())
-    )
-    release = ".".join(pyspark.__version__.split(".")[:2])
-    return CodeMeaning("a guarded start", release, (), operators, plan.schemas)
+    return code_meaning("a guarded start", plan_meaning(stream, mode))
 
 
 def _location(given: str | Path | None, option: str | None) -> str:

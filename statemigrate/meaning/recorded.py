@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
+from statemigrate.checkpoint.directory import MEANINGS
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.files import Files
 from statemigrate.files.documents import check_shape, sealed, understood, unsealed
@@ -21,7 +22,6 @@ from statemigrate.meaning.code_meaning import (
     meaning_document,
     meaning_from_document,
 )
-from statemigrate.rewrite.fork import MEANINGS
 
 _SHAPE = {
     "batch": range(2**63),

@@ -22,6 +22,9 @@ RULES: Mapping[str, str] = {
     "join-type": "another type of a join",
     "join-key": "another key of a join",
     "join-condition": "another condition of a join",
+    "table": "a table that rows are joined with, or how they are joined",
+    "column": "a column of rows that the state keeps, or that a processor gets, computed otherwise",
+    "rows": "a step before the operator that makes other rows, as explode or a union",
     "meaning": "an operator of which nothing says what its state means",
 }
 """The name of each rule, and which changes it is about.

@@ -8,7 +8,7 @@ names of fields do not count, and a field that may be null was one before. Sourc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,9 @@ _WIDER = {"byte": 0, "short": 1, "integer": 2, "long": 3}
 class Read:
     """How Spark reads old rows as new ones.
 
-    ``refused`` says why it does not start, and is empty where it does. ``as_other`` are pairs of
-    fields: what is kept as the one is read as the other. ``dropped`` and ``empty`` are fields of
-    Avro rows that are not read any more, and that old rows do not have.
+    ``refused`` says why it does not start, of every field, and is empty where it does.
+    ``as_other`` are pairs of fields: what is kept as the one is read as the other. ``dropped`` and
+    ``empty`` are fields of Avro rows that are not read any more, and that old rows do not have.
     """
 
     refused: str = ""
@@ -54,26 +54,46 @@ def reads(old: FamilyShape, new: FamilyShape, *, evolves: bool) -> tuple[Read, R
 def _by_place(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Read:
     before, after = old["fields"], new["fields"]
     if len(before) != len(after):
-        where = f" of {path}" if path else ""
-        return Read(f"{len(before)} fields{where} are kept, and the code has {len(after)}")
+        return Read(_other_fields(before, after, path))
+    refused: list[str] = []
     others: list[tuple[str, str]] = []
     for one, other in zip(before, after, strict=True):
         names = f"{path}{one['name']}", f"{path}{other['name']}"
-        refused = next(_refusals(one, other, names), None)
-        if refused is not None:
-            return Read(refused)
+        refused += _refusals(one, other, names)
         if names[0] != names[1]:
             others.append(names)
-        elif isinstance(one["type"], Mapping) and one["type"]["type"] == "struct":
+        elif _are_structs(one["type"], other["type"]):
             others += _by_place(one["type"], other["type"], f"{names[0]}.").as_other
+    if refused:
+        return Read("; ".join(refused))
     return Read(as_other=tuple(others))
+
+
+def _other_fields(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], path: str
+) -> str:
+    """Why another number of fields is refused: which are in one of state and code alone."""
+    names, others = ([each["name"] for each in fields] for fields in (before, after))
+    gone = [name for name in names if name not in others]
+    added = [name for name in others if name not in names]
+    where = f" of {path.removesuffix('.')}" if path else ""
+    text = f"{len(before)} fields{where} are kept, and the code has {len(after)}"
+    alone = [("without", gone), ("with", added)]
+    listed = [f"{word} {', '.join(found)}" for word, found in alone if found]
+    return f"{text}, {' and '.join(listed)}" if listed else text
+
+
+def _are_structs(one: Any, other: Any) -> bool:
+    return all(isinstance(each, Mapping) and each["type"] == "struct" for each in (one, other))
 
 
 def _refusals(
     old: Mapping[str, Any], new: Mapping[str, Any], names: tuple[str, str]
 ) -> Iterator[str]:
     called = names[0] if names[0] == names[1] else f"{names[0]} (now {names[1]})"
-    if not _same_type(old["type"], new["type"]):
+    if not _same_type(old["type"], new["type"]) and _are_structs(old["type"], new["type"]):
+        yield _by_place(old["type"], new["type"], f"{names[0]}.").refused
+    elif not _same_type(old["type"], new["type"]):
         yield f"{called} is kept as {_text(old['type'])}, and the code has {_text(new['type'])}"
     elif new["nullable"] and not old["nullable"]:
         yield f"{called} may be null in the code, and is never null in the state"
@@ -108,10 +128,15 @@ def _same_type(old: Any, new: Any) -> bool:
 def _by_name(old: Mapping[str, Any], new: Mapping[str, Any]) -> Read:
     before = {each["name"]: each for each in old["fields"]}
     after = {each["name"]: each for each in new["fields"]}
-    for name in before.keys() & after.keys():
-        one, other = before[name]["type"], after[name]["type"]
-        if not (_same_type(one, other) or _is_widened(one, other)):
-            return Read(f"{name} is kept as {_text(one)}, and the code has {_text(other)}")
+    refused = [
+        f"{name} is kept as {_text(one)}, and the code has {_text(other)}"
+        for name in after
+        if name in before
+        for one, other in ((before[name]["type"], after[name]["type"]),)
+        if not (_same_type(one, other) or _is_widened(one, other))
+    ]
+    if refused:
+        return Read("; ".join(refused))
     return Read(
         dropped=tuple(name for name in before if name not in after),
         empty=tuple(name for name in after if name not in before),

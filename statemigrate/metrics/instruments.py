@@ -34,7 +34,7 @@ class Instruments:
         self.failed = meter.create_counter(
             "statemigrate.values.failed",
             "{value}",
-            "Values whose transform failed: quarantined, or the end of their query.",
+            "Values whose transform failed: skipped by a backfill, or the end of their query.",
         )
         self.failed_batches = meter.create_counter(
             "statemigrate.batches.failed", "{batch}", "Batches whose error ended their query."
@@ -70,7 +70,7 @@ class EmbeddedInstruments(Instruments):
             "statemigrate.values.left", "{value}", "Values still in an older family."
         )
         self.quarantined = meter.create_gauge(
-            "statemigrate.values.quarantined", "{value}", "Values in quarantine, of those left."
+            "statemigrate.values.quarantined", "{value}", "Values that failed, of those left."
         )
         self.older = meter.create_gauge(
             "statemigrate.families.older", "{family}", "Older families of a store that are there."

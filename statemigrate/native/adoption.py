@@ -52,8 +52,8 @@ from statemigrate.native.chunks import ChunkFiles
 
 State = Literal[
     "nothing needed",
-    "would adopt",
-    "adopted",
+    "would prepare",
+    "prepared",
     "would relocate",
     "relocated",
     "would undo",
@@ -76,10 +76,10 @@ class FileChange:
 
 
 @dataclass(frozen=True)
-class Adoption:
+class Preparation:
     """The changes of an adoption, made or planned.
 
-    ``sources`` is the number of the query's sources without the control source, 0 if sources have
+    ``sources`` is the number of the query's sources without the backfill source, 0 if sources have
     names. ``backup`` is the directory of the originals, ``moved`` the directory in which the
     removed source is kept, below the checkpoint. For a checkpoint that was moved, ``relocated`` has
     the files with other paths, and ``moved_from`` these paths; with the state of a relocation,
@@ -129,9 +129,9 @@ class Plan:
     moved: str | None = None
     relocation: Relocation | None = None
 
-    def described(self, state: State) -> Adoption:
+    def described(self, state: State) -> Preparation:
         """The plan as its user sees it."""
-        return Adoption(
+        return Preparation(
             self.log.checkpoint,
             state,
             self.backup.record.sources,
@@ -144,7 +144,7 @@ class Plan:
 
 
 def plan_adoption(log: OffsetLog) -> Plan:
-    """What is left to do until the log has room for the control source, in its present place."""
+    """What is left to do until the log has room for the backfill source, in its present place."""
     check_path(log)
     check_state(log)
     files = log.read_on_restart()
@@ -167,7 +167,7 @@ def plan_adoption(log: OffsetLog) -> Plan:
 
 
 def plan_undoing(log: OffsetLog) -> Plan:
-    """What is left to do until the log has no room for the control source."""
+    """What is left to do until the log has no room for the backfill source."""
     files = log.read_on_restart()
     backup = last_backup(log.files)
     if backup is None or (
@@ -183,7 +183,7 @@ def plan_undoing(log: OffsetLog) -> Plan:
 
 
 def _control_directory(log: OffsetLog, sources: int) -> str:
-    """What the control source keeps; where a stream is read in several places it counts fewer."""
+    """What the backfill source keeps; where a stream is read in several places it counts fewer."""
     chunks = ChunkFiles(log.files)
     newest = chunks.offsets()
     if newest is None or not reads_twice(log.files, newest):
@@ -194,7 +194,7 @@ def _control_directory(log: OffsetLog, sources: int) -> str:
 
 
 def _is_half_undone(backup: Backup, files: tuple[OffsetFile, ...]) -> bool:
-    # A query that was running after all has written the control source's line once more.
+    # A query that was running after all has written the backfill source's line once more.
     again = any(len(file.offsets) > backup.record.sources for file in files)
     return backup.record.progress == "undoing" or (backup.record.progress == "undone" and again)
 
@@ -316,11 +316,11 @@ def _present(files: Files) -> set[tuple[str, str]]:
 
 def adopt(
     checkpoint: PathOrFiles, *, apply: bool = False, stopped: bool = False, wait: float = WATCHED
-) -> Adoption:
-    """Make room for the control source behind the sources of a query that was stopped.
+) -> Preparation:
+    """Make room for the backfill source behind the sources of a query that was stopped.
 
     A checkpoint that was moved or copied here is made to name its own files, which Spark needs to
-    start it; where it has room for the control source already, that is all.
+    start it; where it has room for the backfill source already, that is all.
 
     Without ``apply`` nothing is changed. ``stopped`` confirms that a query whose newest batch was
     not committed is not running; ``wait`` is how many seconds the checkpoint is watched for changes
@@ -334,14 +334,14 @@ def adopt(
     if relocation.files and has_room(log):
         return _relocate(log, relocation, apply=apply, stopped=stopped, wait=wait)
     if has_named_sources(log):
-        return Adoption(log.checkpoint, "nothing needed")
+        return Preparation(log.checkpoint, "nothing needed")
     plan = plan_adoption(log)
     if not apply:
-        return replace(plan.described("would adopt"), uncommitted=_is_uncommitted(log))
+        return replace(plan.described("would prepare"), uncommitted=_is_uncommitted(log))
     require_stopped(log, confirmed=stopped, watched=wait)
     # Read again: the query may have gone on before it was seen to stand still.
     plan = plan_adoption(native_log(checkpoint))
-    done = plan.described("adopted")
+    done = plan.described("prepared")
     with _interrupted(log):
         for _ in adopting(plan):
             pass
@@ -356,8 +356,8 @@ def undo_adoption(
     wait: float = WATCHED,
     declared: Collection[str] = (),
     count: Count | None = None,
-) -> Adoption:
-    """Take the control source out again, whether or not it has run since.
+) -> Preparation:
+    """Take the backfill source out again, whether or not it has run since.
 
     The way to code without it is open then, and such code mostly declares the oldest family of
     each store alone: Spark would forget every other one. So all are read, also without ``apply``,
@@ -374,7 +374,7 @@ def undo_adoption(
         if apply:
             require_stopped(log, confirmed=stopped, watched=wait)
             _record(log, guard(log, found), declared)
-        return Adoption(log.checkpoint, "nothing needed")
+        return Preparation(log.checkpoint, "nothing needed")
     plan, found = plan_undoing(log), guard(log)
     if not apply:
         return replace(plan.described("would undo"), uncommitted=_is_uncommitted(log))
@@ -408,9 +408,9 @@ def _record(log: OffsetLog, found: NewerValues, declared: Collection[str]) -> No
 
 def _relocate(
     log: OffsetLog, relocation: Relocation, *, apply: bool, stopped: bool, wait: float
-) -> Adoption:
+) -> Preparation:
     described = partial(
-        Adoption,
+        Preparation,
         log.checkpoint,
         backup=f"{log.checkpoint}/{KEPT}",
         relocated=relocation.paths,

@@ -49,7 +49,7 @@ def native_log(checkpoint: PathOrFiles) -> OffsetLog:
             f"{checkpoint} belongs to a query of the embedded engine",
             expected="a query whose state is in Spark's own state store",
             found="state of the embedded engine",
-            next_action="nothing to adopt: the embedded engine runs its backfill by itself",
+            next_action="nothing to prepare: the embedded engine runs its backfill by itself",
             path=log.checkpoint,
         )
     if log.last_batch is None:
@@ -58,7 +58,7 @@ def native_log(checkpoint: PathOrFiles) -> OffsetLog:
             f"{checkpoint} has no batch yet",
             expected="a query that has run before",
             found="no batch in offsets/",
-            next_action="nothing to adopt: use the control source from the query's first start",
+            next_action="nothing to prepare: use the backfill source from the query's first start",
             path=log.checkpoint,
         )
     return log
@@ -97,7 +97,7 @@ def check_lines(
 
 
 def check_sources(log: OffsetLog, sources: int) -> None:
-    """Refuse what a further source has left: the control source would take it for its own."""
+    """Refuse what a further source has left: the backfill source would take it for its own."""
     used = log.used_sources()
     if used and used[-1] >= sources:
         raise CheckpointError(
@@ -144,7 +144,7 @@ def check_state(log: OffsetLog) -> None:
 
 
 def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
-    """Refuse a query that has had the control source from its first start, or may have had it."""
+    """Refuse a query that has had the backfill source from its first start, or may have had it."""
     if begun is not None:
         return
     look = Remembered(log.files)
@@ -155,16 +155,16 @@ def check_control_source(log: OffsetLog, begun: Backup | None) -> None:
     if _has_room(look):
         raise CheckpointError(
             "SM-ADOPT-012",
-            f"the query of {log.checkpoint} has the control source already",
+            f"the query of {log.checkpoint} has the backfill source already",
             expected="a query without it",
-            found="it is the last of the query's sources, though nothing was adopted",
-            next_action="nothing to adopt: start the query with the control source",
+            found="it is the last of the query's sources, though nothing was prepared",
+            next_action="nothing to prepare: start the query with the backfill source",
             path=log.checkpoint,
         )
 
 
 def has_room(log: OffsetLog) -> bool:
-    """Whether the query may start with the control source as it is."""
+    """Whether the query may start with the backfill source as it is."""
     return _has_room(Remembered(log.files))
 
 
@@ -199,13 +199,13 @@ def _has_envelopes(files: Files, operator: int) -> bool:
 
 
 def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:
-    """There is room for the control source."""
+    """There is room for the backfill source."""
     return CheckpointError(
         "SM-ADOPT-013",
-        f"{log.checkpoint} was adopted already",
-        expected="a query without the control source",
-        found=f"an adoption of {backup.record.since}, with its backup in {backup.location}",
-        next_action="start the query with the control source, "
+        f"{log.checkpoint} was prepared already",
+        expected="a query without the backfill source",
+        found=f"a preparation of {backup.record.since}, with its backup in {backup.location}",
+        next_action="start the query with the backfill source, "
         f"or take it out: `statemigrate backfill {argument(log.checkpoint)} --prepare --undo "
         "--apply`",
         path=log.checkpoint,
@@ -216,7 +216,7 @@ def half_undone(log: OffsetLog, backup: Backup) -> CheckpointError:
     """An undoing that was interrupted comes first."""
     return CheckpointError(
         "SM-ADOPT-014",
-        f"an adoption of {log.checkpoint} was not undone to its end",
+        f"the preparation of {log.checkpoint} was not undone to its end",
         expected="an undoing that is finished",
         found=f"one of {backup.record.since} that was interrupted",
         next_action=f"finish it: `statemigrate backfill {argument(log.checkpoint)} --prepare "
@@ -229,10 +229,10 @@ def not_adopted(log: OffsetLog, backup: Backup | None) -> CheckpointError:
     """Nothing is there to undo; what was there from the start is not ours to remove."""
     return CheckpointError(
         "SM-ADOPT-015",
-        f"{log.checkpoint} is not adopted",
-        expected="an adoption to undo",
+        f"{log.checkpoint} is not prepared",
+        expected="a preparation to undo",
         found="none" if backup is None else f"one that was undone, on {backup.record.since}",
-        next_action="nothing to undo; a control source that was there from the first start stays",
+        next_action="nothing to undo; a backfill source that was there from the first start stays",
         path=log.checkpoint,
     )
 
@@ -309,7 +309,7 @@ def check_older_code(log: OffsetLog, found: NewerValues, declared: Collection[st
     names = " ".join(f"--declared {name}" for name in left)
     raise CheckpointError(
         "SM-ADOPT-004",
-        f"code without the control source would forget {sum(left.values()):,} values of "
+        f"code without the backfill source would forget {sum(left.values()):,} values of "
         f"{log.checkpoint}",
         expected=f"as of batch {found.batch}, no value in a family that is not its store's oldest",
         found=", ".join(
@@ -318,9 +318,9 @@ def check_older_code(log: OffsetLog, found: NewerValues, declared: Collection[st
         ),
         next_action="take them back first: "
         f"`statemigrate rollback {argument(log.checkpoint)} --to base --undo` says what to do, "
-        "step by step; or start the query with the control source and "
-        "migrated; only if the code that starts next declares these families, as migrated code "
-        f"does: {names}",
+        "step by step; or start the query with stateful (or with_backfill "
+        "and migrated); only if the code that starts next declares these families, as code with "
+        f"scripts does: {names}",
         path=log.checkpoint,
         batch=found.batch,
         families=left,
@@ -384,8 +384,9 @@ def _cannot_be_read(log: OffsetLog, batch: int, names: Sequence[str]) -> Checkpo
         f"what {', '.join(names)} in {log.checkpoint} holds cannot be read",
         expected=f"among the variables that Spark lists for batch {batch}",
         found="in the state's files alone: other code ran since, or ran a killed batch again",
-        next_action="start the query with migrated and the control source, and let it commit a "
-        "batch, which lists the family or says what is wrong; then stop it, and run this again",
+        next_action="start the query with stateful (or with_backfill and migrated), and let it "
+        "commit a batch, which lists the family or says what is wrong; then stop it, and run this "
+        "again",
         path=log.checkpoint,
         batch=batch,
         families=list(names),

@@ -287,7 +287,7 @@ def _counted(frame: DataFrame, column: str) -> dict[Any, int]:
     return dict(map(tuple, frame.groupBy(column).count().collect()))
 
 
-# Planning a backfill: the keys still in an older family, written as files for the control source.
+# Planning a backfill: the keys still in an older family, written as files for the backfill source.
 #
 # Nothing of the query is touched; it may be running. Its batches take one file each.
 
@@ -318,12 +318,12 @@ def plan_backfill(
 ) -> BackfillPlan:
     """Write down every key that still has values in another family than its store's target.
 
-    The query must have the control source (`with_backfill`); running or stopped, it takes one chunk
-    of about ``keys_per_chunk`` keys a batch; with a ``pace`` chunks are cut while it runs, each as
-    large as the batches before allow. Whatever an earlier plan left is withdrawn first, so that
-    planning again is how a paused backfill is resumed. Values that expire are left to do so, unless
-    their scripts say that migrating may restart their time. ``begin`` is called when all is checked
-    and nothing changed yet; what it raises ends the planning.
+    The query must have the backfill source (`stateful`, `with_backfill`); running or stopped, it
+    takes one chunk of about ``keys_per_chunk`` keys a batch; with a ``pace`` chunks are cut while
+    it runs, each as large as the batches before allow. Whatever an earlier plan left is withdrawn
+    first, so that planning again is how a paused backfill is resumed. Values that expire are left
+    to do so, unless their scripts say that migrating may restart their time. ``begin`` is called
+    when all is checked and nothing changed yet; what it raises ends the planning.
 
     Raises `CheckpointError` for what is not the checkpoint of such a query, `ScriptError` or
     `LineageError` for scripts that cannot be used, and `StartupError` where they and the state do

@@ -384,7 +384,7 @@ def check_source_path(checkpoint: str) -> None:
     if found:
         raise CheckpointError(
             "SM-BACKFILL-015",
-            f"the control source cannot be below {checkpoint}",
+            f"the backfill source cannot be below {checkpoint}",
             expected="a path without any of * ? [ ] { } and backslash, which Spark's file source "
             "takes as a pattern",
             found=" ".join(found),

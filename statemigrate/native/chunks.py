@@ -1,4 +1,4 @@
-"""The control source's directory in a checkpoint: chunk files, the plan they belong to, the cursor.
+"""The backfill source's directory in a checkpoint: chunk files, their plan, the cursor.
 
 The cursor is Spark's own: the file source logs each
 file it takes in ``sources/``, and a batch's offset in ``offsets/`` says how far it came.
@@ -92,7 +92,7 @@ def _unusable(code: str, what: str, expected: str, found: float) -> StartupError
 
 
 CHUNKS = "statemigrate/control/chunks"
-"""Where the control source looks for chunk files, below the checkpoint directory."""
+"""Where the backfill source looks for chunk files, below the checkpoint directory."""
 WAITING = "statemigrate/control/waiting"
 """Where the keys of a plan with a pace are until chunks are cut of them."""
 MADE = "_made"
@@ -100,7 +100,7 @@ MADE = "_made"
 ADOPTIONS = "statemigrate/adoption"
 """Where adoptions are recorded, below the checkpoint directory."""
 CONTROL = "statemigrate/control"
-"""What control sources keep, below the checkpoint directory."""
+"""What backfill sources keep, below the checkpoint directory."""
 _PAGES = "pages"
 """The folder in it of the operator on pages that has no name."""
 _NAMED = "operator-"
@@ -126,7 +126,7 @@ class PlanRecord:
     """The newest plan, until it is withdrawn.
 
     ``id`` names the directory of its files, ``keys`` and ``chunks`` say how many were written, and
-    ``offset`` is the control source's own before them: -1 if it had taken nothing yet. With a
+    ``offset`` is the backfill source's own before them: -1 if it had taken nothing yet. With a
     ``pace`` chunks are cut while the query runs, and ``chunks`` is 0. ``families`` are those whose
     keys were planned; None if a release wrote it that did not say. Where ``keys`` are pages,
     ``entries`` are those in them, and ``entries_by_chunk`` has those of each file, unless chunks
@@ -164,7 +164,7 @@ def _as_pattern(directory: str) -> str:
 
 
 def folder_of(operator: str | None) -> str:
-    """Where a control source keeps its files: that of `with_backfill`, or of an operator on pages.
+    """Where a backfill source keeps its files: that of `with_backfill`, or of an operator on pages.
 
     ``operator`` is the name of the one on pages, empty where it has none; None for any other.
     """
@@ -179,7 +179,7 @@ def chunks_of(operator: str | None) -> str:
 
 
 def paged_in(files: Files) -> list[str]:
-    """The names of the operators on pages that have a control source's folder."""
+    """The names of the operators on pages that have a backfill source's folder."""
     folders = folders_in(files, CONTROL)
     named = [each.removeprefix(_NAMED) for each in folders if each.startswith(_NAMED)]
     return sorted([*named, *([""] if _PAGES in folders else ())])
@@ -252,7 +252,7 @@ class ChunkFiles:
         return self.directory.has(self.chunks)
 
     def log(self) -> SourceLog:
-        """What the control source has taken so far, read now."""
+        """What the backfill source has taken so far, read now."""
         return SourceLog.read(self.files, self.chunks)
 
     def written(self) -> set[str]:
@@ -372,8 +372,8 @@ def _checksum_of(name: str) -> str:
 
 # The keys of a plan with a pace: in blocks, of which chunks are cut while the query runs.
 #
-# A block lies out of the control source's sight. Its keys are in the order in which any piece of it
-# is spread over all partitions. A chunk's name says which piece it is, so that what was cut is
+# A block lies out of the backfill source's sight. Its keys are in the order in which any piece of
+# it is spread over all partitions. A chunk's name says which piece it is, so that what was cut is
 # known from the names of files alone.
 
 
@@ -405,7 +405,7 @@ class Cut:
 
 
 def cuts_of(plan: str, names: Iterable[str]) -> dict[str, Cut]:
-    """Which of the control source's files are cuts of a plan, and what is in them."""
+    """Which of the backfill source's files are cuts of a plan, and what is in them."""
     found = {name: _CUT.fullmatch(name.removeprefix(f"{plan}/")) for name in names}
     return {name: Cut(*map(int, match.groups())) for name, match in found.items() if match}
 

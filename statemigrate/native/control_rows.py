@@ -9,7 +9,7 @@ from typing import Any
 from statemigrate.errors import CheckpointError
 
 MARKER = "statemigrate_control"
-"""The column the control source adds: null in the rows of the user's stream.
+"""The column the backfill source adds: null in the rows of the user's stream.
 
 In a control row it is the id of the query that the row was planned for.
 """
@@ -20,7 +20,7 @@ class Arrived:
     """What came for one key: ``rows`` are the user's, as Rows or as pandas DataFrames.
 
     ``is_for_user`` says whether there are any, at the price of having looked at the first, and
-    ``is_marked`` whether the stream has a control source.
+    ``is_marked`` whether the stream has a backfill source.
     """
 
     def __init__(self, rows: Iterator[Any]) -> None:
@@ -89,10 +89,11 @@ def _check_query(planned: set[str]) -> None:
         return
     raise CheckpointError(
         "SM-BACKFILL-014",
-        "the control source has a backfill that was planned for another query",
+        "the backfill source has a backfill that was planned for another query",
         expected=f"control rows of the query {running}",
         found=f"of {', '.join(sorted(planned - {running}))}",
         next_action="`statemigrate backfill CHECKPOINT --pause` with the checkpoint that "
-        "with_backfill was given, then give it the query's own; nothing of this batch was written",
+        "stateful or with_backfill was given, then give it the query's own; nothing of this batch "
+        "was written",
         query=running,
     )

@@ -1,4 +1,4 @@
-"""The control source: a second source of the query, that names keys whose state is to be migrated.
+"""The backfill source: a second source of the query, that names keys whose state is to be migrated.
 
 It stays in the query for good, and costs one listing of a small directory a batch while there is
 nothing to backfill: files of committed batches are removed.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
+from statemigrate.deployment.calls import gets_source
 from statemigrate.deployment.code import query_checkpoint
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
 from statemigrate.files import parse_json
@@ -21,6 +22,7 @@ from statemigrate.native.checkpoint import SparkCheckpoint, Which, check_source_
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.deployed import DEPLOYED, Deployed
+from statemigrate.native.deployment_check import call_of
 from statemigrate.processor.workers import reader_named
 from statemigrate.quoting import argument
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField, StructType
 
 
-# The stream with the control source: control rows reach a migrated processor, and nobody else.
+# The stream with the backfill source: control rows reach a migrated processor, and nobody else.
 #
 # To code without `migrated` a control row is a row of its key with nothing in it. So the stream
 # that `with_backfill` returns has the rows only where it is grouped for code that knows them. Code
@@ -208,15 +210,15 @@ def altered(path: str, expected: str, found: str) -> CorruptFileError:
     )
 
 
-# Whether a query has the control source, by its checkpoint alone.
+# Whether a query has the backfill source, by its checkpoint alone.
 #
 # Spark goes on from a checkpoint only with as many sources as its offset log has lines, and says so
 # with a bare assertion. Sources without names differ by their order alone, in which the
-# control source is the last.
+# backfill source is the last.
 
 
 def require_control_source(files: ChunkFiles) -> None:
-    """Raise `CheckpointError` for a query that has run without the control source.
+    """Raise `CheckpointError` for a query that has run without the backfill source.
 
     One that has no batch yet may get it with its first start, and one whose sources have names at
     any start.
@@ -228,14 +230,13 @@ def require_control_source(files: ChunkFiles) -> None:
     count = len(offsets.lines)
     raise CheckpointError(
         "SM-BACKFILL-008",
-        f"the query of {files.checkpoint} has run without the control source",
+        f"the query of {files.checkpoint} has run without the backfill source",
         expected=f"{count + 1} sources in its offset log: the stream's {count} and the control "
-        "source, which with_backfill adds",
-        found="one source" if count == 1 else f"{count} sources, the control source not among them",
-        next_action=f"stop the query, run `statemigrate backfill {argument(files.checkpoint)} "
-        "--prepare "
-        "--apply`, put "
-        "with_backfill around its stream and start it again",
+        "source, which stateful and with_backfill add",
+        found="one source"
+        if count == 1
+        else f"{count} sources, the backfill source not among them",
+        next_action=gets_source(files.checkpoint, call_of(files.files)),
         path=files.checkpoint,
     )
 
@@ -243,13 +244,13 @@ def require_control_source(files: ChunkFiles) -> None:
 def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
     """Raise `CheckpointError` where nothing shows whose the query's last source is.
 
-    It may be the control source, whose directory is lost, and one more would be too many.
+    It may be the backfill source, whose directory is lost, and one more would be too many.
     """
     if not is_untold(files, offsets):
         return
     raise CheckpointError(
         "SM-BACKFILL-009",
-        f"it is unknown whether the query of {files.checkpoint} has the control source",
+        f"it is unknown whether the query of {files.checkpoint} has the backfill source",
         expected=f"the directory {files.chunks}, or the files that its last source has taken",
         found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
         "directory",
@@ -259,7 +260,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
 
 
 def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
-    """Whether nothing is left that tells the control source from a stream's own last source."""
+    """Whether nothing is left that tells the backfill source from a stream's own last source."""
     if offsets.named or files.adoptions() or files.is_made() or paged_in(files.files):
         return False
     *others, (last, text) = offsets.by_source.items()
@@ -271,14 +272,14 @@ def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
 def untold_advice(checkpoint: str) -> str:
     """What to do there."""
     return (
-        f"if with_backfill was around the stream, make the empty directory {checkpoint}/{CHUNKS} "
-        f"again, in a bucket with an empty file {MADE} in it; if the last source is the stream's "
-        "own, let it take a file first"
+        "if the query ran with stateful or with_backfill, make the empty directory "
+        f"{checkpoint}/{CHUNKS} again, in a bucket with an empty file {MADE} in it; if the last "
+        "source is the stream's own, let it take a file first"
     )
 
 
 def lacks_control_source(files: ChunkFiles) -> bool:
-    """Whether the query has run without the control source, and has no room for it."""
+    """Whether the query has run without the backfill source, and has no room for it."""
     offsets = files.offsets()
     if offsets is None or offsets.named:
         return False
@@ -286,7 +287,7 @@ def lacks_control_source(files: ChunkFiles) -> bool:
 
 
 def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
-    """Whether the last of the query's sources, which have no names, is the control source."""
+    """Whether the last of the query's sources, which have no names, is the backfill source."""
     # Pages have their source from the first day, whatever was adopted for another.
     adoption = _newest(files.adoptions()) if files.operator is None else None
     if adoption is not None:
@@ -296,7 +297,7 @@ def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
 
 
 def control_source(files: ChunkFiles, offsets: Offsets) -> str | None:
-    """The query's control source among sources without names, None where it has none.
+    """The query's backfill source among sources without names, None where it has none.
 
     It is the last one, but for those of other operators on pages. Of several that have taken
     nothing yet it may be any; the last of them is given then.
@@ -305,7 +306,7 @@ def control_source(files: ChunkFiles, offsets: Offsets) -> str | None:
 
 
 def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
-    """The sources without names of which one is the control source: one, unless none has taken it.
+    """The sources without names of which one is the backfill source: one, unless none has taken it.
 
     Then they have taken nothing yet, and nothing tells one from the other.
     """
@@ -325,7 +326,7 @@ def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
 
 
 def _others(files: ChunkFiles) -> list[str | None]:
-    """The operators whose control sources are other ones."""
+    """The operators whose backfill sources are other ones."""
     operators: list[str | None] = [*paged_in(files.files)]
     if files.operator is not None and ChunkFiles(files.files).is_made():
         operators.append(None)
@@ -340,7 +341,7 @@ def _newest(records: dict[str, bytes]) -> Record | None:
 
 
 NAME = "statemigrate_control"
-"""The name of `with_backfill`'s control source in a query whose sources have names."""
+"""The name of `with_backfill`'s backfill source in a query whose sources have names."""
 _NAME_OF_PAGES = "statemigrate_pages"
 """The name of that of the operator on pages that has none."""
 
@@ -366,7 +367,7 @@ def with_backfill(
     checkpoint: str | Path,
     operator: int | None = None,
 ) -> DataFrame:
-    """The stream together with the control source of the query's backfill.
+    """The stream together with the backfill source of the query's backfill.
 
     ``by`` names the columns that the query groups by, and ``checkpoint`` is its
     ``checkpointLocation``, a path or URI. Group the result by the same columns and give it a
@@ -378,16 +379,16 @@ def with_backfill(
     Call it last, right before ``groupBy`` and after everything that makes the stream, including
     stateful operators: earlier steps get the stream alone, and anywhere else a control row ends the
     query. ``operator`` is Spark's number of the operator for the control rows, if several of the
-    query run migrated code. You may set a watermark before or after it: rows of the control source
+    query run migrated code. You may set a watermark before or after it: rows of the backfill source
     have no event time and do not move it. Use the result from the query's first start. If the query
-    has run without it, `statemigrate backfill --prepare` adds the control source, unless the
+    has run without it, `statemigrate backfill --prepare` adds the backfill source, unless the
     query's sources have names. In that case (``readStream.name``, with
-    ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the control source has a name,
+    ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the backfill source has a name,
     too.
 
     Raises `StartupError` if stream, ``by`` and the checkpoint's state do not fit, `CheckpointError`
     for a directory with other content, and `UnsupportedError` for a grouping by event time. It
-    creates the control source's directory if it is missing, and writes nothing else.
+    creates the backfill source's directory if it is missing, and writes nothing else.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
     files = ChunkFiles(query_checkpoint(str(checkpoint)))
@@ -406,9 +407,9 @@ def with_control(
     *,
     creates: bool = True,
 ) -> tuple[DataFrame, DataFrame]:
-    """The stream, marked, and the control source that is to stand behind it, with its columns.
+    """The stream, marked, and the backfill source that is to stand behind it, with its columns.
 
-    Raises what `with_backfill` says, and makes the control source's directory. With ``creates`` as
+    Raises what `with_backfill` says, and makes the backfill source's directory. With ``creates`` as
     False the caller does, once a query runs there: until then nothing is written.
     """
     _check_stream(stream, keys)
@@ -475,7 +476,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
     if not stream.isStreaming:
         raise StartupError(
             "SM-BACKFILL-010",
-            "with_backfill was given a DataFrame that is not a stream",
+            "the rows of the operator are a DataFrame that is not a stream",
             expected="what spark.readStream made",
             found="a DataFrame of a batch",
             next_action="pass the stream that the query reads",
@@ -486,7 +487,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
             f"the stream already has a column {MARKER}",
             expected="a stream without it, since it tells control rows from the stream's own",
             found=", ".join(columns),
-            next_action="call with_backfill once, or rename the column",
+            next_action="call stateful or with_backfill once on a stream, or rename the column",
         )
     wrong = [name for name in keys if columns.count(name) != 1 or keys.count(name) != 1]
     if wrong or not keys:
@@ -495,7 +496,7 @@ def _check_stream(stream: DataFrame, keys: tuple[str, ...]) -> None:
             "by does not name the columns that the stream is grouped by",
             expected=f"one or more of {', '.join(columns)}, each once",
             found=repr(keys),
-            next_action="pass the names that groupBy gets; make a column of an expression first",
+            next_action="pass names of columns; make a column of an expression first",
         )
     _check_event_time(stream, keys)
 
@@ -508,7 +509,8 @@ def _check_event_time(stream: DataFrame, keys: tuple[str, ...]) -> None:
             f"the stream is grouped by its event time, {', '.join(timed)}",
             expected="keys without the column that has the watermark",
             found="control rows would be as late as their keys, and be dropped by the watermark",
-            next_action="migrate by touch, without with_backfill",
+            next_action="migrate by touch: migrated on the processor, and neither stateful nor "
+            "with_backfill",
         )
 
 

@@ -71,26 +71,31 @@ def migrated(  # noqa: PLR0913 - all but the first by name
         operator,
     )
 
-    def mark(target: Any) -> Any:
-        _check_kind(target, store)
-        if store is not None:
-            return migrated_function(target, store, settings)
-        if isinstance(target, type):
-            _mark_class(target, settings)
-        else:
-            _mark_instance(target, settings)
-        return target
+    def marked(target: Any) -> Any:
+        return mark(target, settings, store)
 
-    return mark if processor is None else mark(processor)
+    return marked if processor is None else marked(processor)
 
 
-def _check_kind(target: object, store: str | None) -> None:
+def mark(target: Any, settings: Settings, store: str | None = None) -> Any:
+    """Give a processor class or instance, or a function with a ``store``, the ``settings``."""
+    _check_kind(target, store, settings.call)
+    if store is not None:
+        return migrated_function(target, store, settings)
+    if isinstance(target, type):
+        _mark_class(target, settings)
+    else:
+        _mark_instance(target, settings)
+    return target
+
+
+def _check_kind(target: object, store: str | None, call: str) -> None:
     # A processor is no less one for being callable.
     is_function = callable(target) and not hasattr(target, "handleInputRows")
     if is_function != (store is not None):
         raise StartupError(
             "SM-START-014",
-            f"migrated cannot tell what {target!r} is",
+            f"{call} cannot tell what {target!r} is",
             expected="a StatefulProcessor, or a function for applyInPandasWithState and store=",
             found="a function and no store=" if is_function else f"no function, store={store!r}",
             next_action="name a function's state with store=; a StatefulProcessor names its own",

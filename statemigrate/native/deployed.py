@@ -159,7 +159,7 @@ def work_of(context: SparkContext, query: str, batch: int) -> Work | None:
 
 @dataclass(frozen=True)
 class MigrationCounts:
-    """Entries migrated by touch, by the backfill, and left in quarantine, in this driver's life."""
+    """Entries migrated by touch, by the backfill, and failed, in this driver's life."""
 
     touched_total: Any
     backfilled_total: Any

@@ -17,13 +17,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.epochs import Fence, claim, this_driver
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.deployment import is_family_of, revision_in
+from statemigrate.deployment.calls import Call, recorded_call
 from statemigrate.errors import (
     CheckpointInUseError,
     CorruptFileError,
@@ -52,7 +53,8 @@ class StoreRecord:
 
     ``batch`` is the last one that was committed when the record was made, -1 before the first;
     ``deployment`` names the start-up check that it was made with. ``begun`` are the schema files of
-    killed batches that were there by then: nothing of what those wrote is in the state.
+    killed batches that were there by then: nothing of what those wrote is in the state. ``call`` is
+    the one that declared the operator, None where an older release made the record.
     """
 
     families: tuple[str, ...] = ()
@@ -60,6 +62,7 @@ class StoreRecord:
     applied: Mapping[str, str] = field(default_factory=dict)
     deployment: str = ""
     begun: tuple[str, ...] = ()
+    call: Call | None = None
 
     @property
     def target(self) -> str | None:
@@ -75,6 +78,11 @@ def read_record(checkpoint: PathOrFiles) -> dict[str, StoreRecord]:
     except FileNotFoundError:
         return {}
     return _parsed(data, f"{files.location}/{RECORD}")
+
+
+def call_of(checkpoint: PathOrFiles) -> Call | None:
+    """The call that declares the operators of a query, None where no start has recorded it."""
+    return recorded_call(each.call for each in read_record(checkpoint).values())
 
 
 def write_record(checkpoint: PathOrFiles, record: Mapping[str, StoreRecord]) -> None:
@@ -96,6 +104,7 @@ def record_document(record: Mapping[str, StoreRecord]) -> bytes:
                 "applied": dict(each.applied),
                 "deployment": each.deployment,
                 "begun": list(each.begun),
+                **({} if each.call is None else {"call": each.call}),
             }
             for store, each in record.items()
         },
@@ -113,6 +122,7 @@ def _parsed(data: bytes, path: str) -> dict[str, StoreRecord]:
                 {str(revision): str(checksum) for revision, checksum in each["applied"].items()},
                 str(each.get("deployment", "")),
                 tuple(map(str, each.get("begun", ()))),
+                next((call for call in get_args(Call) if call == each.get("call")), None),
             )
             for store, each in {_FORMAT: document["stores"]}[document["format"]].items()
         }
@@ -139,9 +149,10 @@ QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 """What Spark tells its tasks: the id of the query, and of the batch."""
 _log = logging.getLogger("statemigrate.native")
 _AGAIN = {
-    "migrated": "make the processor anew, with migrated(..., checkpoint=...), right before the "
+    "stateful": "call stateful again with a new processor, right before the query starts",
+    "migrated": "make the processor again, with migrated(..., checkpoint=...), right before the "
     "query starts",
-    "paged": "call paged anew, right before the query starts",
+    "paged": "call paged again, right before the query starts",
 }
 
 
@@ -153,7 +164,7 @@ class ObservedCheckpoint:
     ``query`` is None and ``batch`` -1 where there was no such thing yet: then nothing was read, and
     every revision may have values. ``deployment`` names this one check among all others. ``lent``
     gives the files to the process next to the driver, where they are on no local disk.
-    ``of`` is the function that its user gave ``checkpoint=``.
+    ``of`` is the function that its user called with ``checkpoint=``.
     """
 
     checkpoint: str
@@ -162,7 +173,7 @@ class ObservedCheckpoint:
     deployment: str = field(default_factory=lambda: uuid4().hex)
     lent: Files | None = None
     driver: str = field(default_factory=this_driver)
-    of: Literal["migrated", "paged"] = "migrated"
+    of: Literal["stateful", "migrated", "paged"] = "migrated"
 
     @classmethod
     def at(
@@ -170,7 +181,7 @@ class ObservedCheckpoint:
         checkpoint: str,
         look: Remembered | None = None,
         *,
-        of: Literal["migrated", "paged"] = "migrated",
+        of: Literal["stateful", "migrated", "paged"] = "migrated",
     ) -> ObservedCheckpoint:
         """Look at a checkpoint. Raises `CheckpointError` for a directory that is something else."""
         look = look or Remembered(open_files(checkpoint))

@@ -33,7 +33,7 @@ the source's log, which Spark makes compact as often."""
 
 
 class Feeder:
-    """Feeds one control source: after each batch it makes the chunk that a later batch takes.
+    """Feeds one backfill source: after each batch it makes the chunk that a later batch takes.
 
     Of every plan it removes the chunks whose batches are committed: Spark would list them for good.
 
@@ -201,13 +201,13 @@ class Feeding(StreamingQueryListener):
         self._runs: dict[str, tuple[Feeder, ...]] = {}
 
     def add(self, files: ChunkFiles) -> None:
-        """Feed a control source; one feeder cuts its chunks, however often its query starts."""
+        """Feed a backfill source; one feeder cuts its chunks, however often its query starts."""
         self._feeders.setdefault(files.location, Feeder(files))
 
     def onQueryStarted(self, event: Any) -> None:
         """Make the first chunks; Spark waits for this before the first batch."""
         query = str(event.id)
-        # A query with several operators on pages has a control source for each.
+        # A query with several operators on pages has a backfill source for each.
         feeders = tuple(each for each in list(self._feeders.values()) if _is_of(each, query))
         if feeders:
             # Reports of an earlier run that come late say nothing of this one.

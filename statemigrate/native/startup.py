@@ -24,6 +24,7 @@ from statemigrate.deployment import (
     plan_store,
     revision_in,
 )
+from statemigrate.deployment.calls import recorded_call
 from statemigrate.deployment.code import is_only_looking
 from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
@@ -66,7 +67,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
     files = Remembered(open_files(path))
-    observed = ObservedCheckpoint.at(path, files)
+    observed = ObservedCheckpoint.at(path, files, of=settings.call)
     checkpoint = SparkCheckpoint(
         observed.checkpoint, operator=settings.operator, paged=False, files=files
     )
@@ -168,6 +169,7 @@ def _records(
             observed.batch,
             {**record.get(store, StoreRecord()).applied, **plan.stored().applied},
             observed.deployment,
+            call=settings.call,
         )
         for store, plan in plans.items()
     }
@@ -263,14 +265,23 @@ def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
             "SM-START-022",
             f"{type(code).__qualname__} is not migrated, and the state is in families it does not "
             "declare",
-            expected=f"migrated({type(code).__qualname__}(...), ...), since the checkpoint has "
+            expected=f"{_migrating(type(code).__qualname__, record)}, since the checkpoint has "
             f"{', '.join(sorted(live | listed))}",
             found=f"only {', '.join(sorted(declared)) or 'no state variable'}: Spark would forget "
             f"{', '.join(unknown)} with every value in it",
-            next_action="put migrated around the processor again; to go back to an older format, "
-            "with targets=",
+            next_action="declare the operator so again; to go back to an older format, with "
+            "targets=",
             path=checkpoint,
         )
+
+
+def _migrating(name: str, record: Mapping[str, StoreRecord]) -> str:
+    call = recorded_call(each.call for each in record.values())
+    return (
+        f"migrated({name}(...), ...)"
+        if call == "migrated"
+        else (f"stateful(..., processor={name}(...), ...), or migrated({name}(...), ...)")
+    )
 
 
 def _check_function(checkpoint: str, stores: list[str]) -> None:

@@ -254,7 +254,7 @@ class NativeHandle(DualAccessHandle):
 # Around a processor's calls: dual access in ``init``, and the end of each key's visit.
 #
 # Spark calls the same methods as always. Nothing of this is in the way where a query has nothing to
-# migrate and no control source.
+# migrate and no backfill source.
 
 
 def begin(processor: Any, handle: Any, init: Callable[[Any, Any], None]) -> None:

@@ -199,7 +199,8 @@ def checked(  # noqa: PLR0913 - all but one by name
     """
     settings: Settings = getattr(processor, SETTINGS, Settings())
     files = Remembered(open_files(checkpoint, spark))
-    observed = ObservedCheckpoint.at(checkpoint, files, of="paged")
+    called = partial(ObservedCheckpoint.at, checkpoint, files)
+    observed = called(of="stateful") if settings.call == "stateful" else called(of="paged")
     which = _which(operator, settings, files)
     state = SparkCheckpoint(observed.checkpoint, spark, operator=which, files=files)
     state.check_provider()

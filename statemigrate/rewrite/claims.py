@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from statemigrate.checkpoint.directory import UNFINISHED, CheckpointDirectory
+from statemigrate.checkpoint.directory import OWN, UNFINISHED, CheckpointDirectory
 from statemigrate.errors import (
     CheckpointInUseError,
     CorruptFileError,
@@ -75,7 +75,6 @@ MAKING = "statemigrate/rewriting"
 MARK = f"{MAKING}.json"
 """Says that the directory is one plan's, and not yet a checkpoint."""
 OWNERS = f"{MAKING}/owners"
-_OWN = "statemigrate"
 _SHAPE = {
     "verb": str,
     "host": str,
@@ -196,9 +195,9 @@ def claimed_folders(files: Files) -> set[str]:
 
     A command that was killed leaves the file that it was writing, under a hidden name.
     """
-    own = files.list(_OWN, recursive=True)
+    own = files.list(OWN, recursive=True)
     is_begun = all(is_claim(each.name) or each.base_name.startswith(".") for each in own)
-    return {_OWN} if is_begun else set()
+    return {OWN} if is_begun else set()
 
 
 def _name(number: int) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from statemigrate.checkpoint.directory import EMBEDDED, CheckpointDirectory
+from statemigrate.checkpoint.directory import EMBEDDED, MEANINGS, OWN, CheckpointDirectory
 from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators.catalogue import used_partitions
@@ -104,11 +104,6 @@ def making(
 # What statemigrate itself keeps in a checkpoint, as far as it belongs to the state of a batch.
 
 
-_OWN = "statemigrate"
-MEANINGS = f"{_OWN}/meaning"
-"""The folder of records of what state means, each named after the first batch that it is of."""
-
-
 @dataclass(frozen=True)
 class OwnFiles:
     """``copied`` as they are, ``written`` with other content; ``left`` says what is not carried."""
@@ -124,7 +119,7 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
     Where something has happened since, the plan of a backfill and its chunks are left out, for
     which another plan is made, and so is what was noted after the batch.
     """
-    found = [each.name for each in old.list(_OWN, recursive=True)]
+    found = [each.name for each in old.list(OWN, recursive=True)]
     # What says how far the old one had come, as it was made, says nothing of the new one.
     names = [name for name in found if not (name == MARK or name.startswith(f"{MAKING}/"))]
     if is_last:
@@ -137,7 +132,7 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
     records = _pages_records(old, names, batch)
     written = {**written, **records}
     if control:
-        # The control sources refuse to start without their directories.
+        # The backfill sources refuse to start without their directories.
         paged = paged_in(old)
         operators = [*paged, *([None] if not paged or ChunkFiles(old).is_made() else [])]
         made = {f"{chunks_of(operator)}/{MADE}": b"" for operator in operators}
@@ -436,10 +431,6 @@ def check_state(old: Files, shape: CheckpointShape, *, without_state: bool) -> N
             "state is forked with --without-state",
             path=old.location,
         )
-
-
-OWN = "statemigrate"
-"""The folder in which the claim of a new place is."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ What is asked of aggregate functions: one question a function, in its words.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -155,7 +155,8 @@ def _new(
 ) -> Question:
     text = pair.new.function.words
     asks = (
-        "do they begin as empty groups do?"
+        f"do they begin as empty groups do{_begins(pair.new.function, labels, starts)}? The result "
+        f"of an old group is then that of its rows after the rewrite alone{_until(starts)}"
         if starts is not None
         else f"what do they begin with? What {text} keeps is not known without its code"
     )
@@ -169,6 +170,24 @@ def _new(
         if starts is not None
         else answers,
     )
+
+
+def _begins(function: AggregateFunction, labels: tuple[str, ...], starts: Mapping[str, Any]) -> str:
+    """The values that old groups get, where a person can read them."""
+    fields = zip(function.fields, starts.values(), strict=True)
+    if any(_is_bytes(function, name, spark) or _is_long(value) for (name, spark), value in fields):
+        return ""
+    values = zip(labels, starts.values(), strict=True)
+    return ", with " + ", ".join(f"{label} {json.dumps(value)}" for label, value in values)
+
+
+def _is_long(value: Any) -> bool:
+    return not (value is None or isinstance(value, bool | int | float))
+
+
+def _until(starts: Mapping[str, Any]) -> str:
+    """What it is before there are any, of a function that has nothing to begin with."""
+    return ", and null until the first one" if all(each is None for each in starts.values()) else ""
 
 
 def _is_bytes(function: AggregateFunction, field: str, spark: Any) -> bool:

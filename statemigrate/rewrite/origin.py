@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.directory import MEANINGS, OWN, CheckpointDirectory
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.documents import check_shape, sealed, understood, unsealed
@@ -26,7 +26,7 @@ from statemigrate.rewrite.claims import (
 )
 from statemigrate.rewrite.families import is_written_name
 from statemigrate.rewrite.file_reading import StoredOperator, stored_operator
-from statemigrate.rewrite.fork import MEANINGS, making, own_files
+from statemigrate.rewrite.fork import making, own_files
 from statemigrate.rewrite.operator import Copies, copied_operators
 from statemigrate.rewrite.pages import reader_of
 from statemigrate.rewrite.plan import RewritePlan
@@ -184,7 +184,6 @@ def _is_of_a_rewrite(name: str) -> bool:
 
 
 _FOLDERS = ("state", "sources", "commits", "offsets")
-_OWN = "statemigrate"
 _SHAPE = {"fingerprint": str, "old": str}
 
 
@@ -233,7 +232,7 @@ class Target:
             yield Begun(made)
 
     def _clear(self) -> None:
-        own = [each.name for each in self.files.list(_OWN, recursive=True)]
+        own = [each.name for each in self.files.list(OWN, recursive=True)]
         # What says that state is finished goes before the state, and the mark of another plan stays
         # until this plan's takes its place: without one what is left would be nobody's.
         self.files.delete([name for name in own if not is_claim(name) and name != MARK])
@@ -256,7 +255,7 @@ class Target:
                 path=self.files.location,
                 contents="checkpoint",
             )
-        ours = {_OWN, *_FOLDERS} if self._mark() is not None else claimed_folders(self.files)
+        ours = {OWN, *_FOLDERS} if self._mark() is not None else claimed_folders(self.files)
         foreign = sorted(
             name for name in names - ours - {METADATA, "lost+found"} if not name.startswith(".")
         )

@@ -220,11 +220,11 @@ def run_probe(
     mode: str | None = None,
     conf: Mapping[str, str] | None = None,
     reference: str = "",
-    look: Callable[[StreamingQuery], None] | None = None,
+    look: Callable[[DataFrame, str], None] | None = None,
 ) -> Path:
     """Run the ``function`` in an empty ``folder``; return the checkpoint that it made.
 
-    The query is given to ``look`` once it has run its batch, before it is stopped.
+    The stream is given to ``look`` with its output mode once the query has run its batch.
 
     ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`; ``mode``
     is the output mode, the first that Spark takes unless given; ``conf`` has settings as they are
@@ -238,11 +238,11 @@ def run_probe(
     checkpoint = folder / "checkpoint"
     with only_looking(checkpoint.as_uri()):
         result = _result(function, {**streams, **sessions}, name)
-    query = _started(result, checkpoint, (mode,) if mode else _MODES, name)
+    query, taken = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)
         if look is not None:
-            look(query)
+            look(result, taken)
     finally:
         query.stop()
     return checkpoint
@@ -294,14 +294,15 @@ def _result(
 
 def _started(
     result: DataFrame, checkpoint: Path, modes: tuple[str, ...], reference: str
-) -> StreamingQuery:
+) -> tuple[StreamingQuery, str]:
+    """The query, and the first output mode that Spark takes."""
     from pyspark.errors import AnalysisException
 
     refused: AnalysisException | None = None
     for mode in modes:
         writer = result.writeStream.format("noop").outputMode(mode).trigger(availableNow=True)
         try:
-            return writer.option("checkpointLocation", checkpoint.as_uri()).start()
+            return writer.option("checkpointLocation", checkpoint.as_uri()).start(), mode
         except AnalysisException as error:
             # A query that one output mode is not for may be for another.
             refused = refused or error

@@ -29,6 +29,8 @@ _BOOKKEEPING = frozenset(
         "nonInheritableMetadataKeys",
         "evalContext",
         "evalMode",
+        "randomSeed",
+        "hideSeed",
     }
 )
 """What is another one in each run, or says nothing of what comes out."""
@@ -37,6 +39,8 @@ ONE_OF = "OneOf"
 """Several expressions, of each of which a row is made, as where windows overlap."""
 UNITED = "United"
 """The expressions of a union's parts, each of which gives some of the rows."""
+UNKNOWN = "unknown"
+"""The code of a Python function of which nothing tells what it computes."""
 Union = Mapping[int, tuple["Expression", ...]]
 """Of each column of a union, by its number, the columns of all parts, in their order."""
 
@@ -70,10 +74,13 @@ class Expression:
         if self.name == LITERAL:
             return f"{self.value!r}: {self.fields.get('dataType')}"
         own = [f"{name}={each}" for name, each in sorted(self.fields.items()) if _is_meant(each)]
+        # A stream gets another seed in each batch, whatever the code gives.
+        children = () if "hideSeed" in self.fields else self.children
         # A function of the user's is its code, whatever it is called.
-        unmeant = _BOOKKEEPING | {"name"} if self.fields.get("code") else _BOOKKEEPING
+        is_known = self.fields.get("code") not in (None, UNKNOWN)
+        unmeant = _BOOKKEEPING | {"name"} if is_known else _BOOKKEEPING
         own = [each for each in own if each.partition("=")[0] not in unmeant]
-        return f"{self.name}({', '.join([*(each.text for each in self.children), *own])})"
+        return f"{self.name}({', '.join([*(each.text for each in children), *own])})"
 
     def every(self) -> Iterator[Expression]:
         """The expression itself, and all within it."""
@@ -122,95 +129,10 @@ def members_of(node: Any) -> frozenset[str]:
 
 
 def is_control(node: Any) -> bool:
-    """Whether a node of a plan only brings rows of a backfill's control source."""
+    """Whether a node of a plan only brings rows of a backfill's backfill source."""
     leaves = node.collectLeaves()
     found = [leaves.apply(at) for at in range(leaves.size())]
     return bool(found) and all(each.schema().getFieldIndex(MARKER).isDefined() for each in found)
-
-
-class Definitions:
-    """What the columns of a plan are computed from, by their numbers.
-
-    ``nodes`` are those of a physical plan as ``toJSON`` has them, ``unions`` its unions from the
-    top: JSON has nothing of their columns, which have the numbers of those of the first part.
-    ``control`` says which nodes only bring the rows of a backfill, and are left out.
-    """
-
-    def __init__(
-        self,
-        nodes: Sequence[Mapping[str, Any]],
-        unions: Sequence[Union] = (),
-        control: Sequence[bool] = (),
-    ) -> None:
-        self._unions = unions
-        if control:
-            pairs = zip(nodes, control, strict=True)
-            nodes = [node for node, is_left_out in pairs if not is_left_out]
-        self._found: dict[int, Expression] = {}
-        sources = [node for node in nodes if node["num-children"] == 0]
-        for number, node in enumerate(sources):
-            self._name_columns(node, number if len(sources) > 1 else None)
-        for node in nodes:
-            self._define(node)
-
-    def resolved(self, expression: Expression) -> Expression:
-        """The expression over columns of the sources alone."""
-        return self._resolved(expression, frozenset(), 0)
-
-    def _resolved(self, expression: Expression, within: frozenset[int], below: int) -> Expression:
-        """``within`` are the columns on the way here; so many unions are not ``below``."""
-        if expression.name == ALIAS:
-            return self._resolved(expression.children[0], within, below)
-        number = expression.id if expression.name == ATTRIBUTE else None
-        if number is not None:
-            for at, union in enumerate(self._unions[below:], below):
-                if number in union:
-                    parts = [self._resolved(each, within, at + 1) for each in union[number]]
-                    return parts[0] if len(parts) == 1 else Expression(UNITED, tuple(parts))
-            if number in self._found and number not in within:
-                return self._resolved(self._found[number], within | {number}, below)
-        children = tuple(self._resolved(each, within, below) for each in expression.children)
-        return Expression(expression.name, children, expression.fields)
-
-    def _name_columns(self, node: Mapping[str, Any], source: int | None) -> None:
-        """Columns of several sources are distinguished by the sources' order in the plan."""
-        for column in _expressions(node.get("output")):
-            if source is not None and column.name == ATTRIBUTE and column.id is not None:
-                name = f"{source}.{column.fields['name']}"
-                self._found[column.id] = Expression(ATTRIBUTE, (), {"name": name})
-
-    def _define(self, node: Mapping[str, Any]) -> None:
-        for name in ("projectList", "resultExpressions", "groupingExpressions"):
-            for each in _expressions(node.get(name)):
-                if each.name == ALIAS and each.id is not None:
-                    self._found[each.id] = each.children[0]
-        self._pair(node.get("resultAttrs"), node.get("udfs"))
-        self._pair(node.get("aggregateAttributes"), node.get("aggregateExpressions"))
-        self._expand(node)
-
-    def _pair(self, columns: Any, computed: Any) -> None:
-        pairs = zip(_expressions(columns), _expressions(computed), strict=False)
-        for column, expression in pairs:
-            if column.id is not None:
-                self._found[column.id] = expression
-
-    def _expand(self, node: Mapping[str, Any]) -> None:
-        """The columns of a node that makes several rows of one."""
-        projections = node.get("projections")
-        if not projections:
-            return
-        rows = [_expressions(each) for each in projections]
-        for place, column in enumerate(_expressions(node.get("output"))):
-            made = [row[place] for row in rows]
-            if column.id is not None and any(each.id != column.id for each in made):
-                self._found[column.id] = Expression(ONE_OF, tuple(made))
-
-
-def _expressions(found: Any) -> list[Expression]:
-    """The expressions of a node's field: a list of trees, each a list of nodes."""
-    if not isinstance(found, list):
-        return []
-    return [parse_tree(each) for each in found if isinstance(each, list) and each]
 
 
 # Whether two Python functions compute the same, as far as their code tells.
@@ -305,7 +227,8 @@ _BUILT_IN = frozenset(
 
 
 def _function(function: FunctionType, within: tuple[Any, ...]) -> Iterator[str]:
-    if function.__module__ in _BUILT_IN:
+    module = str(function.__module__)
+    if module in _BUILT_IN or module.startswith("statemigrate."):
         yield f"built in {function.__qualname__}"
         return
     yield "function"

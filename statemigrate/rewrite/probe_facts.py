@@ -1,9 +1,9 @@
-"""What decides which rows an operator's state is of, read from the plan that ran.
+"""What decides which rows an operator's state is of, and what is in them, read from a plan.
 
 Two queries may keep state of one schema under the same keys, and still mean something else by it:
-rows are filtered before an aggregation, a join has another condition, the watermark another delay.
-Spark compares none of these when a query starts. Catalyst's own trees are asked for them, in a
-probe only, and never where a query of the user's runs.
+rows are filtered before an aggregation or joined with another table, a join has another condition,
+the watermark another delay. Spark compares none of these when a query starts. A step that is not
+known here is a fact by its name and all its fields, so that none goes unnoticed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from statemigrate.rewrite.probe_expressions import Definitions, Expression, parse_tree
-from statemigrate.rewrite.probe_keys import PlanThatRan
+from statemigrate.rewrite.plan_tree import STREAM_JOIN, WATERMARK, Definitions, PlanNode
+from statemigrate.rewrite.probe_expressions import Expression, parse_tree
 
 FactKind = Literal[
-    "filter", "watermark", "delay", "join type", "join key", "join condition", "output mode"
+    "filter",
+    "watermark",
+    "delay",
+    "join type",
+    "join key",
+    "join condition",
+    "output mode",
+    "table",
+    "column",
+    "rows",
 ]
 
 
@@ -26,7 +35,8 @@ class OperatorFact:
     """One fact about an operator: its ``kind``, and its ``text``, the same in each run.
 
     ``side`` is ``left`` or ``right`` for what is on one side of a join, else empty. ``text`` is
-    over columns of the sources.
+    over columns of the sources. A ``table`` is one that rows are joined with, a ``column`` what a
+    column of rows that are kept is computed from, and ``rows`` a step that makes others of them.
     """
 
     kind: FactKind
@@ -42,44 +52,31 @@ class OperatorFact:
 Facts = Mapping[int, tuple[OperatorFact, ...]]
 """The facts of operators by their numbers, sorted."""
 
-_WATERMARK, _FILTER, _JOIN = (
-    "EventTimeWatermarkExec",
-    "FilterExec",
-    "StreamingSymmetricHashJoinExec",
-)
-_PLANNER_ADDS = ("IsNotNull",)
+_FILTER, _UNION = "FilterExec", "UnionExec"
+_PLANNER_ADDS = ("IsNotNull", "DynamicPruningExpression")
 """Conditions that Spark's optimizer adds by itself where others need them."""
+_CUSTOM = ("TransformWithState", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState")
+"""How the names of operators begin whose code gets whole rows, by the names of the columns."""
+_COLUMNS_ALONE = frozenset(
+    {
+        *("ProjectExec", "ExpandExec", "BatchEvalPythonExec", "ArrowEvalPythonExec"),
+        *("WholeStageCodegenExec", "InputAdapter", "ShuffleExchangeExec", "BroadcastExchangeExec"),
+        *("SortExec", "ColumnarToRowExec", "RowToColumnarExec", "UpdateEventTimeColumnExec"),
+        *("SerializeFromObjectExec", "DeserializeToObjectExec", "AppendColumnsExec"),
+        *("UpdatingSessionsExec", "MergingSessionsExec", "RDDScanExec", "LocalTableScanExec"),
+        *("ReusedExchangeExec", "InMemoryTableScanExec", "StreamingRelationExec", "CoalesceExec"),
+        *("CollectMetricsExec", "PythonUDTFExec"),
+    }
+)
+"""Nodes whose columns say everything of them, and those that only move rows."""
+_AGGREGATES = ("HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec")
+_UNMEANT = frozenset({"class", "num-children", "child", "left", "right", "seed", "isSkewJoin"})
 
 
-@dataclass(frozen=True)
-class _Node:
-    """A node of the plan with what is below it."""
-
-    fields: Mapping[str, Any]
-    number: int | None
-    more: Mapping[str, str]
-    children: tuple[_Node, ...]
-    is_control: bool = False
-
-    @property
-    def name(self) -> str:
-        return str(self.fields["class"]).rpartition(".")[2]
-
-    def expressions(self, field: str) -> Iterator[Expression]:
-        """Those of a field, which has one tree or a list of them."""
-        found = self.fields.get(field)
-        if isinstance(found, list) and found:
-            for tree in found if isinstance(found[0], list) else [found]:
-                yield parse_tree(tree)
-
-
-def operator_facts(plan: PlanThatRan) -> dict[int, tuple[OperatorFact, ...]]:
+def operator_facts(root: PlanNode, definitions: Definitions) -> dict[int, tuple[OperatorFact, ...]]:
     """The facts of each stateful operator of a plan."""
-    definitions = plan.definitions()
-    control = plan.control or [False] * len(plan.nodes)
-    parts = iter(zip(plan.nodes, plan.numbers, _beyond_json(plan.root), control, strict=True))
     found: dict[int, tuple[OperatorFact, ...]] = {}
-    for node in _every(_tree(parts)):
+    for node in root.every():
         if node.number is not None and node.number not in found:
             facts = {*_of_operator(node, definitions), *_below(node, definitions)}
             found[node.number] = tuple(
@@ -88,63 +85,113 @@ def operator_facts(plan: PlanThatRan) -> dict[int, tuple[OperatorFact, ...]]:
     return found
 
 
-def _tree(
-    parts: Iterator[tuple[Mapping[str, Any], int | None, Mapping[str, str], bool]],
-) -> _Node:
-    """The next node of a plan in the order of its JSON, each before those below it."""
-    fields, number, more, is_control = next(parts)
-    children = tuple(_tree(parts) for _ in range(fields["num-children"]))
-    return _Node(fields, number, more, children, is_control)
-
-
-def _every(node: _Node) -> Iterator[_Node]:
-    yield node
-    for each in node.children:
-        yield from _every(each)
-
-
-def _of_operator(node: _Node, definitions: Definitions) -> Iterator[OperatorFact]:
+def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorFact]:
     """What the operator itself says."""
     mode = node.fields.get("outputMode")
     if isinstance(mode, Mapping):
         yield OperatorFact("output mode", _object(mode).lower())
-    if node.name != _JOIN:
+    if node.name.startswith(_CUSTOM):
+        for name, text in _columns(node.children[0], definitions):
+            if text != name:
+                yield OperatorFact("column", f"{name} = {text}")
+    if node.name != STREAM_JOIN:
         return
     yield OperatorFact("join type", _object(node.fields["joinType"]))
-    for side in ("left", "right"):
+    for side, part in zip(("left", "right"), node.children, strict=True):
         for place, each in enumerate(node.expressions(f"{side}Keys")):
             yield OperatorFact("join key", f"{place}: {definitions.resolved(each).text}", side)
+        # What a join keeps has no names that count.
+        for place, (_, text) in enumerate(_columns(part, definitions)):
+            yield OperatorFact("column", f"{place}: {text}", side)
     if "condition" in node.more:
         condition = parse_tree(json.loads(node.more["condition"]))
         for each in _conjuncts(condition):
             yield OperatorFact("join condition", definitions.resolved(each).text)
 
 
+def _columns(node: PlanNode, definitions: Definitions) -> Iterator[tuple[str, str]]:
+    """The columns of the rows that a node gives, each by its name and what it is computed from."""
+    found = node.java.output()
+    for at in range(found.size()):
+        column = parse_tree(json.loads(found.apply(at).toJSON()))
+        yield str(column.fields.get("name", "")), definitions.resolved(column).text
+
+
 def _below(
-    node: _Node, definitions: Definitions, side: str = "", number: int | None = None
+    node: PlanNode, definitions: Definitions, side: str = "", number: int | None = None
 ) -> Iterator[OperatorFact]:
     """What becomes of rows on their way here from the sources, or from the operator before."""
     number = node.number if number is None else number
     for place, each in enumerate(node.children):
         is_other = each.number not in (None, number)
-        side_of = ("left", "right")[place] if node.name == _JOIN else side
+        side_of = ("left", "right")[place] if node.name == STREAM_JOIN else side
         if is_other or each.is_control:
             continue
         yield from _on_the_way(each, definitions, side_of)
         yield from _below(each, definitions, side_of, number)
 
 
-def _on_the_way(node: _Node, definitions: Definitions, side: str) -> Iterator[OperatorFact]:
+def _on_the_way(node: PlanNode, definitions: Definitions, side: str) -> Iterator[OperatorFact]:
     if node.name == _FILTER:
-        for condition in node.expressions("condition"):
-            for each in _conjuncts(condition):
-                if each.name not in _PLANNER_ADDS:
-                    yield OperatorFact("filter", definitions.resolved(each).text, side)
-    if node.name == _WATERMARK:
+        for each in _conditions(node, "condition"):
+            yield OperatorFact("filter", definitions.resolved(each).text, side)
+    elif node.name == WATERMARK:
         for each in node.expressions("eventTime"):
             yield OperatorFact("watermark", definitions.resolved(each).text, side)
-        if "delay" in node.more:
-            yield OperatorFact("delay", node.more["delay"], side)
+        yield OperatorFact("delay", node.more["delay"], side)
+    elif node.table:
+        yield OperatorFact("table", node.table, side)
+        for each in _conditions(node, "partitionFilters"):
+            yield OperatorFact("filter", definitions.resolved(each).text, side)
+    elif node.name.endswith("JoinExec") or node.name == "CartesianProductExec":
+        yield OperatorFact("table", _join(node, definitions), side)
+    elif node.name == _UNION:
+        parts = sum(not each.is_control for each in node.children)
+        if parts > 1:
+            yield OperatorFact("rows", f"of a union of {parts}", side)
+    elif node.name in _AGGREGATES:
+        # The operator's own are compared function by function.
+        if node.is_static:
+            yield OperatorFact("table", _step(node, definitions), side)
+    elif node.number is None and node.name not in _COLUMNS_ALONE:
+        yield OperatorFact("rows", _step(node, definitions), side)
+
+
+def _join(node: PlanNode, definitions: Definitions) -> str:
+    """A join with a table, whichever way Spark does it."""
+    sides = (list(node.expressions(each)) for each in ("leftKeys", "rightKeys"))
+    pairs = [
+        " = ".join(definitions.resolved(each).text for each in pair)
+        for pair in zip(*sides, strict=True)
+    ]
+    if "condition" in node.more:
+        condition = parse_tree(json.loads(node.more["condition"]))
+        pairs += [definitions.resolved(each).text for each in _conjuncts(condition)]
+    kind = node.fields.get("joinType")
+    named = _object(kind) if isinstance(kind, Mapping) else "Inner"
+    return f"{named} join where {' and '.join(sorted(pairs)) or 'true'}"
+
+
+def _step(node: PlanNode, definitions: Definitions) -> str:
+    """A node by its name and what all its fields say."""
+    said = []
+    for name, found in sorted(node.fields.items()):
+        if name in _UNMEANT or name.startswith(("output", "required", "is")):
+            continue
+        if isinstance(found, str | int | float):
+            said.append(f"{name}={found}")
+        elif name.endswith(("Attributes", "Attrs", "Output")):
+            continue
+        else:
+            said += [f"{name}={definitions.resolved(e).text}" for e in node.expressions(name)]
+    return f"{node.name.removesuffix('Exec')}({', '.join(said)})"
+
+
+def _conditions(node: PlanNode, name: str) -> Iterator[Expression]:
+    for condition in node.expressions(name):
+        for each in _conjuncts(condition):
+            if each.name not in _PLANNER_ADDS:
+                yield each
 
 
 def _conjuncts(expression: Expression) -> Iterator[Expression]:
@@ -158,17 +205,3 @@ def _conjuncts(expression: Expression) -> Iterator[Expression]:
 def _object(found: Mapping[str, Any]) -> str:
     """The name of a Scala object, as JSON has it."""
     return str(found["object"]).rstrip("$").rpartition(".")[2].rpartition("$")[2]
-
-
-def _beyond_json(node: Any) -> Iterator[dict[str, str]]:
-    """What the nodes of a plan have that their JSON lacks, in the order of the JSON."""
-    name = str(node.getClass().getSimpleName())
-    more = {}
-    if name == _WATERMARK:
-        more["delay"] = str(node.delay().toString())
-    if name == _JOIN and node.condition().full().isDefined():
-        more["condition"] = str(node.condition().full().get().toJSON())
-    yield more
-    children = node.children()
-    for place in range(children.size()):
-        yield from _beyond_json(children.apply(place))

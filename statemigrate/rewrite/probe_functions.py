@@ -11,19 +11,16 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
-from statemigrate.rewrite.probe_expressions import digest_of_udf, is_control, members_of
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
+from statemigrate.rewrite.plan_tree import UNION, PlanNode
+from statemigrate.rewrite.probe_expressions import UNKNOWN, Expression, members_of
 
 _SAVING = ("StateStoreSaveExec", "SessionWindowStateStoreSaveExec")
 _ATTRIBUTE, _ALIAS, _CAST = "AttributeReference", "Alias", "Cast"
 _LAMBDA, _VARIABLE = "LambdaFunction", "NamedLambdaVariable"
-_PYTHON, _UNION = "PythonUDF", "Union"
+_PYTHON, _UNITED, _GENERATED = "PythonUDF", "Union", "Generated"
 _ORDERLESS = frozenset(
     {
         *("And", "Or", "Add", "Multiply", "EqualTo", "EqualNullSafe", "Greatest", "Least"),
@@ -50,6 +47,8 @@ _NOT_MEANT = frozenset(
         "evalContext",
         "evalMode",
         "filter",
+        "randomSeed",
+        "hideSeed",
     }
 )
 """What a plan has of an expression that is another one in each run, or of its place alone."""
@@ -60,28 +59,14 @@ Node = tuple[Mapping[str, Any], tuple[Any, ...]]
 """An expression as JSON has it, and those within it."""
 
 
-def aggregate_functions(query: StreamingQuery) -> dict[int, tuple[AggregateFunction, ...]]:
-    """The functions of each aggregation of a query that has run a batch, by operator.
-
-    Nothing of a session that has no plan to show, as one of Spark Connect.
-    """
-    if not hasattr(query, "_jsq"):
-        return {}
-    wrapped = query._jsq
-    running = wrapped.streamingQuery() if _has(wrapped, "streamingQuery") else wrapped
-    return functions_in(running.lastExecution().executedPlan())
-
-
-def functions_in(plan: Any) -> dict[int, tuple[AggregateFunction, ...]]:
-    """The functions of each aggregation of a physical plan, by operator."""
-    nodes = list(_nodes(plan))
-    origins = _origins(nodes)
+def functions_in(root: PlanNode) -> dict[int, tuple[AggregateFunction, ...]]:
+    """The functions of each aggregation of a plan, by operator."""
+    origins = _origins(root)
     jvm = _jvm()
     found = {}
-    for final, node in _with_aggregates(plan):
-        if _class(node) in _SAVING:
-            number = node.stateInfo().get().operatorId()
-            found[number] = tuple(_functions(node, final, origins, jvm))
+    for final, node in _with_aggregates(root):
+        if node.name in _SAVING and node.number is not None:
+            found[node.number] = tuple(_functions(node, final, origins, jvm))
     return found
 
 
@@ -92,14 +77,16 @@ def _jvm() -> Any:
 
 
 def _functions(
-    saving: Any, final: Any, origins: Mapping[int, Node | str], jvm: Any
+    saving: PlanNode, final: PlanNode | None, origins: Mapping[int, Node | str], jvm: Any
 ) -> Iterator[AggregateFunction]:
-    merging = _first(saving.child(), lambda each: _has(each, "aggregateExpressions"))
-    partial = _first(saving.child(), _is_partial)
+    below = [each for each in saving.every() if _is_aggregate(each)]
+    partial = next(each for each in below if _is_partial(each))
     results = {} if final is None else _results(final)
     # The filter of a function is in the first of its steps alone.
     pairs = zip(
-        _seq(merging.aggregateExpressions()), _seq(partial.aggregateExpressions()), strict=True
+        _seq(below[0].java.aggregateExpressions()),
+        _seq(partial.java.aggregateExpressions()),
+        strict=True,
     )
     for number, (merged, begun) in enumerate(pairs):
         yield _function(begun, merged.aggregateFunction(), origins, results.get(number, ""), jvm)
@@ -131,14 +118,11 @@ def _by_buffer(aggregate: Node) -> Node:
     return head, (function, *filters)
 
 
-def _results(final: Any) -> dict[int, str]:
+def _results(final: PlanNode) -> dict[int, str]:
     """The columns that functions become, by their places."""
-    if not _has(final, "aggregateAttributes"):
-        return {}
-    ids = [each.exprId().id() for each in _seq(final.aggregateAttributes())]
+    ids = [each[0]["exprId"]["id"] for each in _trees(final, "aggregateAttributes")]
     found = {}
-    for each in _seq(final.resultExpressions()):
-        node, inner = _parsed(each.toJSON())
+    for node, inner in _trees(final, "resultExpressions"):
         if _short((node, inner)) == _ALIAS and _short(inner[0]) == _ATTRIBUTE:
             number, name = inner[0][0]["exprId"]["id"], str(node["name"])
             # Spark itself names a column after what it is computed from.
@@ -198,28 +182,28 @@ def _plain(value: Any) -> tuple[Any, bool]:
 # Plans.
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
-    for _, node in _with_aggregates(plan):
-        yield node
-
-
-def _with_aggregates(plan: Any, above: Any = None) -> Iterator[tuple[Any, Any]]:
+def _with_aggregates(
+    node: PlanNode, above: PlanNode | None = None
+) -> Iterator[tuple[PlanNode | None, PlanNode]]:
     """Every node with the aggregate next above it: of one that saves state, its last step."""
-    yield above, plan
-    own = plan if _has(plan, "aggregateExpressions") else above
-    for each in _seq(plan.children()):
+    yield above, node
+    own = node if _is_aggregate(node) else above
+    for each in node.children:
         yield from _with_aggregates(each, own)
 
 
-def _first(plan: Any, wanted: Callable[[Any], bool]) -> Any:
-    return next(each for each in _nodes(plan) if wanted(each))
+def _is_aggregate(node: PlanNode) -> bool:
+    return "aggregateExpressions" in node.fields
 
 
-def _is_partial(node: Any) -> bool:
-    if not _has(node, "aggregateExpressions"):
-        return False
-    found = _seq(node.aggregateExpressions())
-    return all(str(each.mode().toString()) == "Partial" for each in found)
+def _is_partial(node: PlanNode) -> bool:
+    modes = [each[0]["mode"]["object"] for each in _trees(node, "aggregateExpressions")]
+    return all(each.endswith("Partial$") for each in modes)
+
+
+def _trees(node: PlanNode, name: str) -> list[Node]:
+    """The expressions of a field of a node."""
+    return [_tree(each) for each in node.fields.get(name) or () if each]
 
 
 def _seq(found: Any) -> list[Any]:
@@ -237,56 +221,66 @@ def _class(node: Any) -> str:
 # Meanings.
 
 
-def _origins(nodes: list[Any]) -> dict[int, Node | str]:
+def _origins(root: PlanNode) -> dict[int, Node | str]:
     """What each column of a plan is, by its id: an expression of others, or of an input.
 
     One that is not in it is made by something that says nothing of how, as a function of pandas.
     """
+    nodes = list(root.every())
     found: dict[int, Node | str] = {}
-    leaves = [node for node in nodes if not _seq(node.children()) and not is_control(node)]
-    for at, node in enumerate(leaves):
-        # How the only input is called does not matter; several go by their order, as in Spark.
-        name = "input" if len(leaves) == 1 else f"input{at}"
-        for each in _seq(node.output()):
-            found[each.exprId().id()] = name
+    leaves = [each for each in nodes if not (each.children or each.is_control)]
+    streams, tables = (
+        [each for each in leaves if bool(each.table) == is_table] for is_table in (False, True)
+    )
+    for word, own in (("input", streams), ("table", tables)):
+        for at, leaf in enumerate(own):
+            # How the only input is called does not matter; several go by their order, as in Spark.
+            name = word if len(own) == 1 else f"{word}{at}"
+            for column in leaf.expressions("output"):
+                if column.id is not None:
+                    found[column.id] = name
     # What is below comes first, and stays: the first step of an aggregate alone has its filter. But
     # a union's columns have the numbers of those of its first part.
     for node in reversed(nodes):
-        if _class(node) == "UnionExec":
+        if node.name == UNION and node.output:
             _unite(node, found)
         for number, made in _computed_by(node):
             found.setdefault(number, made)
     return found
 
 
-def _computed_by(node: Any) -> Iterator[tuple[int, Node]]:
+def _computed_by(node: PlanNode) -> Iterator[tuple[int, Node]]:
     """The columns that a node computes, by their ids."""
-    known = members_of(node)
-    for listed in {"projectList", "resultExpressions"} & known:
-        for each in map(_parsed, (e.toJSON() for e in _seq(getattr(node, listed)()))):
+    for name in ("projectList", "resultExpressions"):
+        for each in _trees(node, name):
             if _short(each) == _ALIAS:
                 yield each[0]["exprId"]["id"], each[1][0]
-    if "aggregateExpressions" in known:
-        for each in _seq(node.aggregateExpressions()):
-            yield each.resultId().id(), _parsed(each.toJSON())
-    if {"udfs", "resultAttrs"} <= known:
-        for column, each in zip(_seq(node.resultAttrs()), _seq(node.udfs()), strict=True):
-            yield column.exprId().id(), _with_code(_parsed(each.toJSON()), each)
+    for each in _trees(node, "aggregateExpressions"):
+        yield each[0]["resultId"]["id"], each
+    if {"udfs", "resultAttrs"} <= node.fields.keys():
+        pairs = zip(_trees(node, "resultAttrs"), _trees(node, "udfs"), strict=True)
+        for column, made in pairs:
+            yield column[0]["exprId"]["id"], made
+    if "generator" in node.fields:
+        made = _tree(node.fields["generator"])
+        for place, column in enumerate(_trees(node, "generatorOutput")):
+            yield column[0]["exprId"]["id"], ({"class": _GENERATED, "column": place}, (made,))
 
 
-def _unite(union: Any, found: dict[int, Node | str]) -> None:
+def _unite(union: PlanNode, found: dict[int, Node | str]) -> None:
     """The columns of a union, each computed from those of all its parts."""
-    parts = [_seq(each.output()) for each in _seq(union.children()) if not is_control(each)]
+    parts = [each.output for each in union.children if not each.is_control]
     made: dict[int, Node | None] = {}
     if len(parts) == 1:
-        for column, own in zip(_seq(union.output()), parts[0], strict=True):
+        for column, own in zip(union.output, parts[0], strict=True):
             # A column has its own number in the first part, and is then what it is there.
-            if column.exprId().id() != own.exprId().id():
-                found[column.exprId().id()] = _parsed(own.toJSON())
+            if column.id is not None and column.id != own.id:
+                found[column.id] = _node(own)
         return
-    for column, *own in zip(_seq(union.output()), *parts, strict=True):
-        said = [_comparable(_parsed(each.toJSON()), found) for each in own]
-        made[column.exprId().id()] = ({"class": _UNION, "of": said}, ()) if all(said) else None
+    for column, *of_parts in zip(union.output, *parts, strict=True):
+        if column.id is not None:
+            said = [_comparable(_node(each), found) for each in of_parts]
+            made[column.id] = ({"class": _UNITED, "of": said}, ()) if all(said) else None
     for number, node in made.items():
         if node is None:
             found.pop(number, None)
@@ -294,14 +288,8 @@ def _unite(union: Any, found: dict[int, Node | str]) -> None:
             found[number] = node
 
 
-def _with_code(node: Node, expression: Any) -> Node:
-    """An expression whose user functions are distinguished by their code, not by a name."""
-    head, inner = node
-    pairs = zip(inner, _seq(expression.children()), strict=True)
-    children = tuple(_with_code(each, own) for each, own in pairs)
-    if _short(node) == _PYTHON:
-        head = {**head, "code": digest_of_udf(expression)}
-    return head, children
+def _node(expression: Expression) -> Node:
+    return expression.fields, tuple(map(_node, expression.children))
 
 
 def _parsed(text: str) -> Node:
@@ -357,7 +345,7 @@ def _meaning(
         return f"{origin}.{json.dumps(node[0]['name'])}"
     if kind in _WITHOUT_NAME or "Subquery" in kind or node[0].get("name") == "<lambda>":
         raise _NotComparableError
-    if kind == _PYTHON and not node[0].get("code"):
+    if kind == _PYTHON and node[0].get("code") in (None, UNKNOWN):
         raise _NotComparableError
     own = _meant(node[0], lambda each: _meaning(each, origins, seen, bound))
     if kind == _PYTHON:
@@ -370,7 +358,9 @@ def _meaning(
         if node[0]["exprId"]["id"] not in bound:
             raise _NotComparableError
         own["name"] = bound[node[0]["exprId"]["id"]]
-    inner = [_meaning(each, origins, seen, bound) for each in node[1]]
+    # A stream gets another seed in each batch, whatever the code gives.
+    children = () if "hideSeed" in node[0] else node[1]
+    inner = [_meaning(each, origins, seen, bound) for each in children]
     if kind in _ORDERLESS:
         inner.sort()
     said = json.dumps(own, sort_keys=True, separators=(",", ":"))

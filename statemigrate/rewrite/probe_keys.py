@@ -1,4 +1,4 @@
-"""What the key columns of a query's operators are computed from, read from the plan that ran.
+"""What the key columns of a query's operators are computed from, read from its plan.
 
 State has names and types of its keys, and a type says little: windows of five minutes and of an
 hour are of one type. So the probe keeps what Spark's plan computes each key column from, and which
@@ -8,32 +8,16 @@ the user's runs.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
-from statemigrate.rewrite.probe_expressions import (
-    LITERAL,
-    ONE_OF,
-    Definitions,
-    Expression,
-    Union,
-    digest_of_udf,
-    is_control,
-    members_of,
-    parse_tree,
-)
+from statemigrate.rewrite.plan_tree import Definitions, PlanNode
+from statemigrate.rewrite.probe_expressions import LITERAL, ONE_OF, Expression
 from statemigrate.rewrite.windows import KeyMeaning, SessionWindow, TimeWindow, Window
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
-
 _T = TypeVar("_T")
-_PYTHON = "PythonUDF"
 _KEYS = ("keyExpressions", "keyWithoutSessionExpressions", "groupingAttributes")
 _SESSION = "sessionExpression"
 _AROUND = ("KnownNullable", "KnownNotNull")
@@ -55,161 +39,21 @@ _PART = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?) ([a-z]+)")
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT")
 
 
-@dataclass(frozen=True)
-class PlanThatRan:
-    """The physical plan of a query's last batch.
-
-    ``nodes`` are those of its JSON, in which each Python function says its code. ``numbers`` has
-    the stateful operator that each of them is, None for none; ``unions`` are the plan's, from the
-    top. ``root`` is Spark's own object. ``schemas`` are those of the streams that are read, as
-    Spark writes types, in the order in which the plan reads them. ``control`` says which nodes only
-    bring the rows of a backfill: they mean nothing, and no schema is of them.
-    """
-
-    nodes: Sequence[Mapping[str, Any]]
-    numbers: Sequence[int | None]
-    unions: Sequence[Union]
-    root: Any
-    schemas: tuple[str, ...] = ()
-    control: Sequence[bool] = ()
-
-    def definitions(self) -> Definitions:
-        """What the columns of the plan are computed from."""
-        return Definitions(self.nodes, self.unions, self.control)
-
-
-def plan_that_ran(query: StreamingQuery) -> PlanThatRan | None:
-    """The plan of a query that has run a batch.
-
-    None for a session that has no plan to show, as one of Spark Connect.
-    """
-    wrapped = getattr(query, "_jsq", None)
-    if wrapped is None:
-        return None
-    return plan_of(wrapped.streamingQuery().lastExecution())
-
-
-def plan_of(execution: Any) -> PlanThatRan:
-    """The plan of Spark's own ``QueryExecution``."""
-    plan = execution.executedPlan()
-    nodes = json.loads(plan.toJSON())
-    _add_codes(nodes, dict(_codes(plan)))
-    schemas = tuple(_schemas(execution.analyzed()))
-    control = _control(plan)
-    return PlanThatRan(nodes, list(_numbers(plan)), list(_unions(plan)), plan, schemas, control)
-
-
-def _control(node: Any) -> list[bool]:
-    """Which nodes of a plan only bring rows of a backfill, in the order of its JSON.
-
-    Leaves alone are asked: each question is a call of the JVM.
-    """
-    children = node.children()
-    parts = [_control(children.apply(at)) for at in range(children.size())]
-    own = all(part[0] for part in parts) if parts else is_control(node)
-    return [own, *(each for part in parts for each in part)]
-
-
-def _schemas(analyzed: Any) -> Iterator[str]:
-    """The schema of each stream at the bottom of an analyzed plan."""
-    leaves = analyzed.collectLeaves()
-    for at in range(leaves.size()):
-        if leaves.apply(at).isStreaming() and not is_control(leaves.apply(at)):
-            yield str(leaves.apply(at).schema().catalogString())
-
-
-def key_meanings(query: StreamingQuery) -> dict[int, tuple[KeyMeaning, ...]]:
-    """The key columns of each operator of a query that has run a batch.
-
-    Nothing of a session that has no plan to show.
-    """
-    plan = plan_that_ran(query)
-    return {} if plan is None else keys_in(plan)
-
-
-def keys_in(plan: PlanThatRan) -> dict[int, tuple[KeyMeaning, ...]]:
-    """The key columns of each operator of a plan."""
-    return read_meanings(plan.nodes, plan.numbers, plan.unions, plan.control)
-
-
-def _unions(plan: Any) -> Iterator[Union]:
-    """The unions of a plan, each before those within it."""
-    children = [plan.children().apply(at) for at in range(plan.children().size())]
-    if str(plan.getClass().getSimpleName()) == "UnionExec":
-        parts = [_output(each) for each in children if not is_control(each)] or [_output(plan)]
-        numbers = [each.id for each in _output(plan)]
-        columns = zip(numbers, zip(*parts, strict=True), strict=True)
-        yield {number: own for number, own in columns if number is not None}
-    for each in children:
-        yield from _unions(each)
-
-
-def _output(node: Any) -> list[Expression]:
-    found = node.output()
-    return [parse_tree(json.loads(found.apply(at).toJSON())) for at in range(found.size())]
-
-
-def _codes(plan: Any) -> Iterator[tuple[int, str]]:
-    """What tells the Python functions in a plan apart, by the number of each in the plan."""
-    found = [plan.children().apply(at) for at in range(plan.children().size())]
-    if "udfs" in members_of(plan):
-        found += [plan.udfs().apply(at) for at in range(plan.udfs().size())]
-    if str(plan.getClass().getSimpleName()) == _PYTHON:
-        yield int(plan.resultId().id()), digest_of_udf(plan)
-    for each in found:
-        yield from _codes(each)
-
-
-def _add_codes(found: Any, codes: Mapping[int, str]) -> None:
-    """Have each Python function in a plan's JSON say its code, not its name alone."""
-    if isinstance(found, list):
-        for each in found:
-            _add_codes(each, codes)
-    elif isinstance(found, dict):
-        if str(found.get("class")).endswith(f".{_PYTHON}"):
-            number = int(found["resultId"]["id"])
-            # One that is not known is the same as no other.
-            found["code"] = codes.get(number) or f"unknown {number}"
-        for each in found.values():
-            _add_codes(each, codes)
-
-
-def read_meanings(
-    nodes: Sequence[Mapping[str, Any]],
-    numbers: Sequence[int | None],
-    unions: Sequence[Union] = (),
-    control: Sequence[bool] = (),
-) -> dict[int, tuple[KeyMeaning, ...]]:
-    """The key columns of the operators of a plan.
-
-    ``nodes`` are those of its JSON, ``numbers`` the operator that each is of, None for none.
-    ``unions`` are the plan's, from the top; ``control`` is as of `PlanThatRan`.
-    """
-    definitions = Definitions(nodes, unions, control)
+def keys_in(root: PlanNode, definitions: Definitions) -> dict[int, tuple[KeyMeaning, ...]]:
+    """The key columns of each operator of a plan, by its number."""
     found: dict[int, tuple[KeyMeaning, ...]] = {}
-    for node, number in zip(nodes, numbers, strict=True):
-        if number is not None and number not in found:
+    for node in root.every():
+        if node.number is not None and node.number not in found:
             columns = tuple(_meaning(each, definitions) for each in _key_columns(node))
             if columns:
-                found[number] = columns
+                found[node.number] = columns
     return found
 
 
-def _numbers(node: Any) -> Iterator[int | None]:
-    """For each node of a physical plan, in the order of its JSON, the stateful operator it is."""
-    state = node.stateInfo() if "stateInfo" in members_of(node) else None
-    yield None if state is None or not state.isDefined() else int(state.get().operatorId())
-    children = node.children()
-    for place in range(children.size()):
-        yield from _numbers(children.apply(place))
-
-
-def _key_columns(node: Mapping[str, Any]) -> Iterator[Expression]:
+def _key_columns(node: PlanNode) -> Iterator[Expression]:
     for name in _KEYS:
-        for each in node.get(name) or ():
-            yield parse_tree(each)
-    if node.get(_SESSION):
-        yield parse_tree(node[_SESSION])
+        yield from node.expressions(name)
+    yield from node.expressions(_SESSION)
 
 
 def _meaning(column: Expression, definitions: Definitions) -> KeyMeaning:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from statemigrate.checkpoint.directory import seconds_since, time_since
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.operators.metadata import FIRST_METADATA, entry_of, is_at
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
@@ -358,7 +359,6 @@ def _gone(runs: list[OperatorRun]) -> dict[str, Checksum]:
 
 RECENT = 600
 """Seconds after which a batch that was begun gives no reason to ask any more."""
-_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
 
 
 def check_stopped(old: Files, spark: SparkSession) -> None:
@@ -384,26 +384,11 @@ def check_stopped(old: Files, spark: SparkSession) -> None:
             )
 
 
-def time_since(timestamp: int) -> str:
-    """How long ago a ``timestamp``, in milliseconds since 1970, was: in words, rounded down."""
-    seconds = _seconds_since(timestamp)
-    for length, unit in _UNITS:
-        count = int(seconds // length)
-        # Of a single one the next smaller unit says more.
-        if count > 1:
-            return f"{count:,} {unit} ago"
-    return "less than two minutes ago"
-
-
 def doubts(begun: int) -> tuple[str, ...]:
     """What is to be asked where a batch was ``begun`` lately, in milliseconds since 1970."""
-    if _seconds_since(begun) >= RECENT:
+    if seconds_since(begun) >= RECENT:
         return ()
     return (
         f"Is the query stopped? Its last batch was begun {time_since(begun)}, and no checkpoint "
         "shows a query that waits for rows.",
     )
-
-
-def _seconds_since(timestamp: int) -> float:
-    return time.time() - timestamp / 1000

@@ -8,13 +8,14 @@ their number and order. Source: ``IncrementalExecution.scala`` of apache/spark.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError
-from statemigrate.rewrite.probe_expressions import members_of
-from statemigrate.rewrite.probe_keys import PlanThatRan, plan_of
+from statemigrate.rewrite.plan_tree import StreamPlan, plan_of
+from statemigrate.rewrite.probe_expressions import members_of, short_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +26,7 @@ _EXECUTIONS = (
     "org.apache.spark.sql.execution.streaming.IncrementalExecution",
 )
 _BEGINNING = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+_CLOCKS = ("CurrentTimestamp", "Now", "CurrentDate", "LocalTimestamp")
 _MODES = {"append": "Append", "update": "Update", "complete": "Complete"}
 
 
@@ -60,7 +62,7 @@ def _read(java: Any, fields: dict[str, Any], name: str) -> Any:
     return field.get(java)
 
 
-def plan_of_stream(stream: DataFrame, mode: str) -> PlanThatRan:
+def plan_of_stream(stream: DataFrame, mode: str) -> StreamPlan:
     """The plan of a stream that is written in an output ``mode``, without starting it.
 
     Raises `UnsupportedError` for a release of Spark whose constructor asks for something else.
@@ -68,12 +70,49 @@ def plan_of_stream(stream: DataFrame, mode: str) -> PlanThatRan:
     java: Any = stream._jdf
     analyzed = java.queryExecution().analyzed()
     session = stream.sparkSession._jsparkSession
+    analyzed = _at_one_time(stream.sparkSession._jvm, analyzed)
     execution = _execution(stream.sparkSession._jvm)
     constructor = execution.getConstructors()[0]
     arguments = _Arguments(stream.sparkSession._jvm, session, analyzed, _MODES[mode])
     kinds = [str(each.getName()) for each in constructor.getParameterTypes()]
     made = arguments.called(str(execution.getName()), [arguments.of(each) for each in kinds])
     return plan_of(made)
+
+
+def _at_one_time(jvm: Any, analyzed: Any) -> Any:
+    """The plan with the batch's time in place of the clock's, as a query that runs has it.
+
+    Otherwise Spark puts the present time into the plan as a constant. A map of Scala is a function,
+    which Spark applies to each expression.
+    """
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    found: list[Any] = []
+    for each in _times_in(json.loads(analyzed.toJSON())):
+        zone = each.get("timeZoneId")
+        made = getattr(expressions, short_name(each))
+        clock = made(jvm.scala.Option.apply(zone)) if "timeZoneId" in each else made()
+        found.append(clock)
+    if not found:
+        return analyzed
+    times = jvm.scala.collection.mutable.HashMap()
+    for clock in found:
+        zone = clock.timeZoneId() if "timeZoneId" in members_of(clock) else None
+        zone = jvm.scala.Option.apply("UTC") if zone is None or not zone.isDefined() else zone
+        times.put(clock, expressions.CurrentBatchTimestamp(0, clock.dataType(), zone))
+    return analyzed.transformAllExpressions(times)
+
+
+def _times_in(found: Any) -> Iterator[dict[str, Any]]:
+    """The expressions of the clock's time in a plan's JSON."""
+    if isinstance(found, list):
+        for each in found:
+            yield from _times_in(each)
+    elif isinstance(found, dict):
+        if "class" in found and short_name(found) in _CLOCKS:
+            yield found
+        for each in found.values():
+            if isinstance(each, list | dict):
+                yield from _times_in(each)
 
 
 def _execution(jvm: Any) -> Any:
@@ -145,17 +184,3 @@ def _unsupported(found: str) -> UnsupportedError:
         next_action="start the query without `guarded`, and see statemigrate's changelog for a "
         "release that knows this PySpark",
     )
-
-
-def operator_kinds(plan: Any) -> dict[int, str]:
-    """Spark's name of each stateful operator of a physical plan, by its number."""
-    return dict(_kinds(plan))
-
-
-def _kinds(node: Any) -> Iterator[tuple[int, str]]:
-    # Of the two nodes of an aggregation the one that writes has the name.
-    if {"stateInfo", "shortName"} <= members_of(node) and node.stateInfo().isDefined():
-        yield int(node.stateInfo().get().operatorId()), str(node.shortName())
-    children = node.children()
-    for at in range(children.size()):
-        yield from _kinds(children.apply(at))

@@ -39,12 +39,33 @@ class Verified:
     """The results: a sentence for each comparison that is right, and for each that is not.
 
     ``report`` is the record of the rewrite; ``untried`` lists what could not be compared, and why.
+    ``covered`` says what is compared, and ``not_covered`` what no comparison of two checkpoints can
+    show.
     """
 
     report: RewriteReport
     fine: tuple[str, ...]
     problems: tuple[str, ...]
     untried: tuple[str, ...] = ()
+
+    @property
+    def covered(self) -> str:
+        """What the counts and checksums are of."""
+        which = "of the new checkpoint" if self.report.tables else "of both checkpoints"
+        return (
+            f"every row of each state {which} as of batch {self.report.batch}, its key and its "
+            "value as Spark reads them, in any order; and the offsets, commits, sources and "
+            "settings in the logs"
+        )
+
+    @property
+    def not_covered(self) -> str:
+        """What can be wrong all the same."""
+        return (
+            "what the new code means by a value, which `statemigrate plan CHECKPOINT --code "
+            "MODULE:FUNCTION --old-code MODULE:FUNCTION` compares; batches before and after; and "
+            "what the sink has"
+        )
 
 
 def verify_files(

@@ -160,5 +160,5 @@ class ChangedKey:
 
 
 def differs(old: KeyMeaning, new: KeyMeaning) -> bool:
-    """Whether a column is computed from something else, be it in the same type."""
-    return old.expression != new.expression
+    """Whether a column is computed from something else, be it in the same type, or may be."""
+    return old.expression != new.expression or "code=unknown" in new.expression

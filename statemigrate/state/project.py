@@ -12,6 +12,7 @@ from statemigrate.configuration import NamedCheckpoint
 from statemigrate.scripts.folder import DEFAULT, ScriptFolder, survey_of
 
 if TYPE_CHECKING:
+    from statemigrate.migration import Lineage
     from statemigrate.native.session import Spark
     from statemigrate.scripts.survey import Survey
 
@@ -49,6 +50,11 @@ class Project:
     def survey(self) -> Survey | None:
         """All scripts, read once; None where no folder was named and the default is not there."""
         return survey_of(self.migrations)
+
+    @property
+    def lineages(self) -> Mapping[str, Lineage]:
+        """The sound chains of scripts, by store; empty without scripts."""
+        return {} if self.survey is None else self.survey.lineages
 
     @property
     def keywords(self) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class State(Protocol):
     target_is_deployed: bool
     """Whether a store's target is what the last deployment wrote, with no other note of that."""
     keeps_control_source: bool
-    """Whether its control source is there from the first batch on, and cannot be taken out."""
+    """Whether its backfill source is there from the first batch on, and cannot be taken out."""
 
     def key_of(self, store: str) -> StructType:
         """The type of a store's keys: what the query groups by, or what the operator does."""

@@ -178,7 +178,7 @@ def key_from_texts(columns: StructType, texts: Sequence[str]) -> tuple[Any, ...]
 def keys_from_texts(columns: StructType, texts: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
     """What `key_from_texts` gives; of one text that is a JSON list, also the key that this lists.
 
-    A dry run and the quarantine print keys as such lists. A text column may hold what looks like
+    A dry run and `status --failed` print keys as such lists. A text column may hold what looks like
     one, so that both are meant then, the list first. Raises as `key_from_texts`.
     """
     listed = _listed(columns, texts[0]) if len(texts) == 1 else None

@@ -26,9 +26,9 @@ def before(places) -> Path:
 
 @pytest.fixture(scope="module")
 def adopted(before, places, nurseries) -> Path:
-    """The same, adopted, and run with the control source since."""
+    """The same, adopted, and run with the backfill source since."""
     root = Path(shutil.copytree(before, places / "adopted"))
-    assert nurseries[0].run(f"{LIVES}:adopting", str(root)).value == "adopted"
+    assert nurseries[0].run(f"{LIVES}:adopting", str(root)).value == "prepared"
     run_batch(root, 3, *CONTROL)
     return root
 

@@ -24,7 +24,7 @@ class EmbeddedLives(NativeLives):
         return False
 
     def prepare(self, life: Life, number: int, action: list[Any]) -> bool:
-        """See `NativeLives.prepare`; what makes room for a control source is left out."""
+        """See `NativeLives.prepare`; what makes room for a backfill source is left out."""
         if action == ["lose", "working"]:
             shutil.rmtree(self.root / "working", ignore_errors=True)
         elif action[0] not in ("plan", "pause", "adopt", "undo"):

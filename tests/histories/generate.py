@@ -82,7 +82,7 @@ def embedded_history(seed: int) -> History:
 
 
 def paged_history(seed: int) -> History:
-    """The same for state in pages, where a query has a control source from its first day."""
+    """The same for state in pages, where a query has a backfill source from its first day."""
     seeds = count(seed, _STRIDE)
     made = next(s for s in (history(s, processes=True) for s in seeds) if s.key != "double")
     made.in_pandas = False

@@ -12,7 +12,7 @@ class Life:
     """One deployment, from its start to its end.
 
     ``before`` is done while nothing runs: plan, pause, adopt, undo, rollback (which takes the
-    control source out, or not), copy, backup, restore, or lose something. ``feed`` has by input
+    backfill source out, or not), copy, backup, restore, or lose something. ``feed`` has by input
     file the rows [key, operations]. ``early`` means that the processor object was made before the
     life before this one. ``end`` is how the life is killed: ["processor", file of the life, key],
     ["process", file of the life, key] or ["sink", n-th call].

@@ -122,7 +122,7 @@ class NativeLives:
     def prepare(self, life: Life, number: int, action: list[Any]) -> bool:
         """What is done to the checkpoint before a life. Raises statemigrate's own errors.
 
-        True where it has taken the control source out, and so said that plain code may start.
+        True where it has taken the backfill source out, and so said that plain code may start.
         """
         name, *given = action
         doing: dict[str, Callable[[], Any]] = {
@@ -147,7 +147,7 @@ class NativeLives:
         return name == "undo" or (isinstance(done, Rollback) and done.is_done and given[0])
 
     def _lost(self, what: str) -> str:
-        # The control source is the last one.
+        # The backfill source is the last one.
         return f"sources/{self.history.inputs}" if what == "control log" else _LOST[what]
 
     def restore(self) -> bool:

@@ -17,14 +17,14 @@ _PAGES = 3
 
 @dataclass
 class PagedLives(NativeLives):
-    """As `NativeLives`; the control source is there from the first day."""
+    """As `NativeLives`; the backfill source is there from the first day."""
 
     def forgets(self, life: Life, ledger: Ledger) -> bool:
         """Never: a page has all that its keys hold."""
         return False
 
     def prepare(self, life: Life, number: int, action: list[Any]) -> bool:
-        """See `NativeLives.prepare`; what makes room for a control source is left out."""
+        """See `NativeLives.prepare`; what makes room for a backfill source is left out."""
         if action[0] not in ("adopt", "undo"):
             super().prepare(life, number, action)
         return False

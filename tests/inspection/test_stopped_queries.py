@@ -203,7 +203,7 @@ def test_a_running_query_is_left_alone(pipeline, scripts):
 def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
     folder = scripts.write()
     pipeline.deploy_natively(CentsTally())
-    with pytest.raises(CheckpointError, match="has run without the control source"):
+    with pytest.raises(CheckpointError, match="has run without the backfill source"):
         backfill(pipeline.checkpoint, migrations=folder)
     kept = run(folder, "backfill", "--retire", "--checkpoint", pipeline.checkpoint)
     assert (kept.exit_code, kept.stdout.splitlines()[0]) == (

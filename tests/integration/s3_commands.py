@@ -148,7 +148,7 @@ def command_history(lives: S3Command, kills: int = 2, verbs: Sequence[str] = VER
         lives.verb, lives.target = verb, f"{lives.checkpoint}-{verb}"
         _made(lives, kills)
         if _runs_scripts(lives):
-            # With a control source no code goes on from values that a rewrite has migrated.
+            # With a backfill source no code goes on from values that a rewrite has migrated.
             break
         lives.checkpoint = lives.target
         lives.feed(1)

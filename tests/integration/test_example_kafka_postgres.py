@@ -104,7 +104,7 @@ def payments(bank: Bank, chance: random.Random) -> Iterator[None]:
 
 
 def adopt(checkpoint: Path) -> None:
-    """Make room for the control source, as the command does; the last batch may be half done."""
+    """Make room for the backfill source, as the command does; the last batch may be half done."""
     command = Path(sys.executable).with_name("statemigrate")
     arguments = ["backfill", "--prepare", str(checkpoint), "--apply", "--stopped"]
     subprocess.run([command, *arguments], check=True, timeout=120)

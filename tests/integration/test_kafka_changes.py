@@ -30,7 +30,7 @@ def pipeline(spark, kafka, tmp_path) -> KafkaPipeline:
 
 @pytest.fixture
 def expected(pipeline) -> Expected:
-    """The first deployment has run, on Spark alone but for the control source."""
+    """The first deployment has run, on Spark alone but for the backfill source."""
     computed, first = Expected(), batch("first", range(30))
     pipeline.feed(first)
     pipeline.deploy_natively(CentsTally())

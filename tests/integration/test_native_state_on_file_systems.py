@@ -36,7 +36,7 @@ class Remote(NativePipeline):
 
 @dataclass
 class RemoteControl(Remote):
-    """With the control source."""
+    """With the backfill source."""
 
     def stream(self):
         return with_backfill(super().stream(), self.by, checkpoint=self.place)
@@ -52,9 +52,9 @@ def test_an_existing_query_is_adopted_migrated_and_drained(spark, remote, tmp_pa
     assert plain.all_state() == expected_values
 
     assert dry_run("tally", place, migrations=folder).passed == 40
-    assert adopt(place).state == "would adopt"
+    assert adopt(place).state == "would prepare"
     done = adopt(place, apply=True, wait=0.1)
-    assert (done.state, done.sources) == ("adopted", 1)
+    assert (done.state, done.sources) == ("prepared", 1)
     assert open_files(place).get(done.files[-1].path).endswith(b"\n-")
 
     plan = backfill(place, migrations=folder, keys_per_chunk=15)

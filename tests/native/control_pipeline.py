@@ -1,4 +1,4 @@
-"""A query with a control source as a test drives it, and processors that look at every row."""
+"""A query with a backfill source as a test drives it, and processors that look at every row."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statemigrate import with_backfill
 
 @dataclass
 class ControlPipeline(NativePipeline):
-    """`NativePipeline` whose stream has a control source from the first start."""
+    """`NativePipeline` whose stream has a backfill source from the first start."""
 
     def stream(self) -> Any:
         return with_backfill(super().stream(), self.by, checkpoint=self.checkpoint)

@@ -1,4 +1,4 @@
-"""Existing queries get the control source, lose it and get it again, on real Spark."""
+"""Existing queries get the backfill source, lose it and get it again, on real Spark."""
 
 import json
 from threading import Timer
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 class Story:
-    """A query of cents that goes on with amounts, with or without a control source."""
+    """A query of cents that goes on with amounts, with or without a backfill source."""
 
     def __init__(self, pipeline, folder):
         self.pipeline = pipeline
@@ -88,7 +88,7 @@ def test_a_query_is_adopted_undone_and_adopted_again(story):
     story.cents()
     with pytest.raises(StreamingQueryException, match=r"There are \[1\] sources in the checkpoint"):
         story.amounts(control=True)
-    assert do(adopt, story).state == "adopted"
+    assert do(adopt, story).state == "prepared"
     story.feed("second", range(3), AMOUNTS)
     story.ask(range(2, 8))
     assert inputs(story.amounts(control=True)) == [[3, 6]]
@@ -104,7 +104,7 @@ def test_a_query_is_adopted_undone_and_adopted_again(story):
     story.feed("third", range(6, 10), AMOUNTS)
     assert inputs(story.amounts(control=False)) == [[4]]
     story.check()
-    assert do(adopt, story).state == "adopted"
+    assert do(adopt, story).state == "prepared"
     story.ask(range(20))
     assert inputs(story.amounts(control=True)) == [[0, 6], [0, 20]]
     story.check()

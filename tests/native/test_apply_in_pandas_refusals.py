@@ -174,7 +174,7 @@ def test_a_new_checkpoint_may_be_named_before_it_exists(deployments):
     deployments.run(CENTS, rows, checkpoint=deployments.pipeline.checkpoint)
     deployments.expected.process(rows, CENTS)
     assert deployments.stored() == envelopes(deployments.expected)
-    assert adopt(str(deployments.pipeline.checkpoint)).state == "would adopt"
+    assert adopt(str(deployments.pipeline.checkpoint)).state == "would prepare"
 
 
 def test_what_is_no_iterable_is_still_refused_by_pyspark(deployments):

@@ -1,6 +1,6 @@
 """The chunk files of a real query: few are left at any time, and a kill beside a removal is none's.
 
-Spark lists the control source's directory in every batch, for as long as the query lives.
+Spark lists the backfill source's directory in every batch, for as long as the query lives.
 """
 
 import json
@@ -40,7 +40,7 @@ def planned(spark, tmp_path, scripts):
 
 
 def files_in(pipeline):
-    """Everything in the control source's directory, checksums too."""
+    """Everything in the backfill source's directory, checksums too."""
     return list((pipeline.checkpoint / CHUNKS).rglob("*.parquet*"))
 
 

@@ -1,4 +1,4 @@
-"""The control source stays in a query for good; without `migrated` nobody sees what it sends."""
+"""The backfill source stays in a query for good; without `migrated` nobody sees what it sends."""
 
 import pytest
 from control_pipeline import ControlPipeline, Strict, StrictAmounts

@@ -1,4 +1,4 @@
-"""The control source beside a user's stream: what it leaves alone, and where it refuses."""
+"""The backfill source beside a user's stream: what it leaves alone, and where it refuses."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def timed_pipeline(spark, root, helper):
-    """``helper`` says where the control source comes in: "before" the watermark, "after", None."""
+    """``helper`` says where the backfill source comes in: "before" the watermark, "after", None."""
 
     class Timed(NativePipeline):
         def stream(self):
@@ -128,7 +128,7 @@ def contents(directory: Path):
 
 @pytest.fixture(scope="module")
 def ran(spark, tmp_path_factory):
-    """A query that has run with the control source, and one that has run without."""
+    """A query that has run with the backfill source, and one that has run without."""
     root = tmp_path_factory.mktemp("ran")
     with_it, without = (
         ControlPipeline(spark, root / "with"),
@@ -179,7 +179,7 @@ def test_a_directory_that_is_no_such_checkpoint_is_refused(ran, tmp_path, script
     a_file.write_text("1")
     before = contents(tmp_path) | contents(without.checkpoint)
     for at, match in (
-        (without.checkpoint, "without the control source|no control source"),
+        (without.checkpoint, "without the backfill source|no backfill source"),
         (embedded, "embedded engine|nothing is committed"),
         (foreign, "not the checkpoint"),
         (a_file, "not the checkpoint"),

@@ -169,7 +169,7 @@ def test_where_the_log_cannot_be_written_no_function_is_wrapped(spark, tmp_path,
 
 @pytest.fixture(params=[ControlPipeline, PagedPipeline])
 def planned(request, spark, tmp_path, scripts):
-    """A query with the control source whose values are all of the old revision."""
+    """A query with the backfill source whose values are all of the old revision."""
     made = request.param(spark, tmp_path / "pipeline")
     made.feed(batch("first", range(12)))
     scripts.write()

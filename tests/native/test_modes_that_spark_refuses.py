@@ -14,7 +14,7 @@ REAL_TIME = {"realTime": "5 seconds"}
 
 @pytest.fixture
 def stopped(spark, tmp_path):
-    """A query with the control source that has run one batch, and what its state is."""
+    """A query with the backfill source that has run one batch, and what its state is."""
     pipeline, expected = ControlPipeline(spark, tmp_path / "pipeline"), Expected()
     rows = batch("first", range(10))
     pipeline.feed(rows)

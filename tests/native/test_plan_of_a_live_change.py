@@ -58,6 +58,7 @@ def test_a_changed_processor_with_scripts_migrates_live(planned, pipeline):
     (tally,) = [each for each in found.items if each.name == "tally"]
     assert AMOUNTS in tally.text
     assert ("source 1", "live") in asked(found)
+    assert found.undo.endswith("--to tally=base")
     commands = [each.command.split()[1] for each in found.steps if each.command]
     assert commands == ["plan", "backfill", "dry-run", "status"]
     assert not found.stops

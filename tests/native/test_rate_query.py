@@ -85,7 +85,7 @@ def test_the_operator_after_ours_saw_live_rows_alone(ran):
 
 def test_before_the_adoption_it_is_said_what_to_do(ran):
     for name in ("backfill", "with_backfill"):
-        assert "has run without the control source" in str(ran.refused[name])
+        assert "has run without the backfill source" in str(ran.refused[name])
         assert "--prepare" in ran.refused[name].next_action
 
 

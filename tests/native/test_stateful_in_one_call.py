@@ -8,6 +8,7 @@ from statemigrate import backfill, migrated, stateful, status
 from statemigrate.deployment.code import only_looking
 from statemigrate.errors import StartupError
 from statemigrate.native.adoption import undo_adoption
+from statemigrate.native.deployment_check import call_of
 
 pytestmark = pytest.mark.spark
 
@@ -56,6 +57,7 @@ def test_a_query_of_plain_spark_migrates_from_its_next_start_on(story):
     story.feed("two", range(4), AMOUNTS)
     story.run(AmountsTally())
     story.check()
+    assert call_of(story.pipeline.checkpoint) == "stateful"
     assert story.pipeline.all_state() == story.expected.stored(CENTS, AMOUNTS)
     found = status(story.pipeline.checkpoint, migrations=story.folder, spark=story.pipeline.spark)
     assert [store.left for store in found.stores] == [4]
@@ -73,6 +75,7 @@ def test_a_query_that_begins_with_it_needs_no_adoption(story):
         migrated(AmountsTally(), migrations=story.folder, checkpoint=story.pipeline.checkpoint)
     )
     story.check()
+    assert call_of(story.pipeline.checkpoint) == "migrated"
     assert story.pipeline.all_state() == story.expected.stored(AMOUNTS)
     assert not (story.pipeline.checkpoint / "statemigrate" / "adoptions").exists()
 

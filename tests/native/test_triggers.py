@@ -30,7 +30,7 @@ class Nights:
         return reader.parquet(f"{self.input}/*.parquet")
 
     def night(self, processor, **trigger):
-        """One run; by batch the rows of the stream's source and of the control source."""
+        """One run; by batch the rows of the stream's source and of the backfill source."""
         query = self.start(self.result(processor), **(trigger or NIGHTLY))
         assert query.awaitTermination(120)
         taken = [[s.numInputRows for s in each.sources] for each in query.recentProgress]

@@ -179,7 +179,7 @@ def test_a_plain_operator_beside_named_pages_is_adopted_and_given_back(spark, tm
     query.feed(model.add(rows(range(KEYS))))
     query.deploy_natively((Tally(), Counts()))
     adopted = adopt(query.checkpoint, apply=True, wait=0.1)
-    assert adopted.state == "adopted"
+    assert adopted.state == "prepared"
     query.backfilled = True
     query.feed(model.add(rows([1])))
     query.deploy_natively((tally(), Counts()))

@@ -1,4 +1,4 @@
-"""Two operators on pages in one query: each has a name, a record and a control source."""
+"""Two operators on pages in one query: each has a name, a record and a backfill source."""
 
 import pytest
 from pyspark.errors import StreamingQueryException

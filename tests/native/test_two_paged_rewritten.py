@@ -51,7 +51,7 @@ def test_one_goes_out_of_pages_and_back_while_the_other_stays(spark, scripts, tm
     with pytest.raises(RewriteError, match="which is meant") as caught:
         rewrite_checkpoint(query.checkpoint, tmp_path / "new", options=RewriteOptions(pages=0))
     assert "--paged-operator" in str(caught.value)
-    # Neither control source has taken a file: which of sources 1 and 3 it is has to be said.
+    # Neither backfill source has taken a file: which of sources 1 and 3 it is has to be said.
     with pytest.raises(RewriteError, match="is unknown") as caught:
         rewritten(query, folder, pages=0, paged="tallies")
     assert caught.value.data["sources"] == ["1", "3"]
@@ -60,7 +60,7 @@ def test_one_goes_out_of_pages_and_back_while_the_other_stays(spark, scripts, tm
     plain.deploy_natively((Tally(), migrated(NewCounts(), migrations=folder)))
     assert plain.values("tally", None, 0) == model.old_tallies()
     assert plain.values("counts", folder, "counts") == model.new_counts()
-    # The new control source comes before the other stream.
+    # The new backfill source comes before the other stream.
     room = {"1": "2", "2": "3"}
     again = rewritten(plain, folder, pages=5, paged=0, paged_name="sums", sources=room)
     again.names, again.numbers = ("sums", "counts"), (5, 3)
@@ -84,7 +84,7 @@ def test_a_stream_that_is_read_twice_allows_another_number_of_pages_alone(
             rewritten(query, folder, paged="tallies", **change)
         assert caught.value.code == "SM-PAGES-040"
         assert "--pages N gives an operator that has pages another number" in str(caught.value)
-    # Each number for itself, and the control source of each goes on.
+    # Each number for itself, and the backfill source of each goes on.
     again = rewritten(query, folder, pages=7, paged="tallies")
     again.numbers = (7, 3)
     again.feed(model.add(rows([3, 20])))

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pyspark.sql import DataFrame
@@ -129,6 +132,21 @@ def _twice(v):
     return v * 2
 
 
+def _each_once(parts):
+    for part in parts:
+        yield part.rename(columns={"v": "x"})
+
+
+def _every_once(parts):
+    for part in parts:
+        yield part.rename(columns={"v": "x"})
+
+
+def _each_twice(parts):
+    for part in parts:
+        yield part.assign(v=part["v"] * 2).rename(columns={"v": "x"})
+
+
 def _of(*functions: str) -> Callable[..., DataFrame]:
     return _typed(lambda r: r.groupBy("k").agg(*map(F.expr, functions)))
 
@@ -218,6 +236,127 @@ _add(
     ("one condition less", _filtered("v > 0"), YES, UNNOTICED),
 )
 
+# The clock and chance, which are others in each run of the same code.
+
+_add(
+    "Filters before an operator",
+    _filtered("at > current_timestamp() - INTERVAL 1 DAY", "rand() < 0.5", "v > rand(7)"),
+    "update",
+    (
+        "a condition on the clock or on chance stays",
+        _filtered("at > now() - INTERVAL 1 DAY", "rand() < 0.5", "v > rand(7)"),
+        YES,
+        SAME,
+    ),
+    (
+        "rows of another time before the clock's",
+        _filtered("at > current_timestamp() - INTERVAL 2 DAYS", "rand() < 0.5", "v > rand(7)"),
+        YES,
+        UNNOTICED,
+    ),
+    (
+        "another seed of chance, of which Spark takes a new one in each batch",
+        _filtered("at > current_timestamp() - INTERVAL 1 DAY", "rand() < 0.5", "v > rand(8)"),
+        YES,
+        SAME,
+    ),
+)
+
+# Tables that rows are joined with.
+
+
+def _table(
+    name: str = "regions",
+    how: str = "inner",
+    on: str = "r.region = t.region",
+    of_table: str = "true",
+    total: str = "sum(r.v * t.weight)",
+) -> Callable[..., DataFrame]:
+    """Rows joined with a table of files; the name of each table is that of its folder."""
+
+    def make(rows: DataFrame) -> DataFrame:
+        spark, folder = rows.sparkSession, Path(tempfile.gettempdir()) / f"tables-{os.getpid()}"
+        made = folder / name
+        if not made.exists():
+            listed = spark.range(4).selectExpr("concat('r', id) AS region", "id + 1 AS weight")
+            listed.write.parquet(str(made))
+        table = spark.read.parquet(str(made)).where(of_table).alias("t")
+        return rows.alias("r").join(table, F.expr(on), how).groupBy("r.k").agg(F.expr(total))
+
+    return _typed(make)
+
+
+_add(
+    "Tables that rows are joined with",
+    _table(),
+    "update",
+    ("the same table in other words", _table(on="t.region = r.region"), YES, SAME),
+    ("another table", _table("countries"), YES, UNNOTICED),
+    ("another type of the join", _table(how="left"), YES, UNNOTICED),
+    ("another condition of the join", _table(on="r.k = t.region"), YES, UNNOTICED),
+    ("rows of the table are filtered", _table(of_table="weight > 1"), YES, UNNOTICED),
+    ("another column of the table", _table(total="sum(r.v * length(t.region))"), YES, UNNOTICED),
+    (
+        "the join is removed",
+        _typed(lambda r: r.groupBy("k").agg(F.sum("v"))),
+        YES,
+        UNNOTICED,
+    ),
+)
+
+# Steps that make other rows.
+
+
+def _parts(make: Callable[[DataFrame], DataFrame], total: str = "sum(x)") -> Any:
+    return _typed(lambda r: make(r).groupBy("k").agg(F.expr(total)))
+
+
+def _exploded(of: str, word: str = "explode") -> Callable[[DataFrame], DataFrame]:
+    return lambda r: r.select("k", F.expr(f"{word}({of})").alias("x"))
+
+
+def _mapped(function: Any) -> Any:
+    return _parts(lambda r: r.select("k", "v").mapInPandas(function, "k STRING, x BIGINT"))
+
+
+_add(
+    "Steps before an operator",
+    _parts(_exploded("array(v, v + 1)")),
+    "update",
+    ("another array is exploded", _parts(_exploded("array(v, v + 2)")), YES, UNNOTICED),
+    (
+        "empty arrays give a row",
+        _parts(_exploded("filter(array(v), e -> e > 3)", "explode_outer")),
+        YES,
+        UNNOTICED,
+    ),
+    (
+        "another function of the exploded column",
+        _parts(_exploded("array(v, v + 1)"), "sum(x * 2)"),
+        YES,
+        UNNOTICED,
+    ),
+    ("it is not exploded any more", _parts(lambda r: r.selectExpr("k", "v AS x")), YES, UNNOTICED),
+)
+_add(
+    "Steps before an operator",
+    _parts(lambda r: r.selectExpr("k", "v AS x")),
+    "update",
+    (
+        "the stream is united with itself",
+        _parts(lambda r: r.selectExpr("k", "v AS x").union(r.selectExpr("k", "v AS x"))),
+        YES,
+        UNNOTICED,
+    ),
+)
+_add(
+    "Steps before an operator",
+    _mapped(_each_once),
+    "update",
+    ("a function of pandas has another name", _mapped(_every_once), YES, SAME),
+    ("a function of pandas has other code", _mapped(_each_twice), YES, UNNOTICED),
+)
+
 # Windows and watermarks.
 
 
@@ -299,11 +438,13 @@ def _joined(
     on: str = "l.k = r.k",
     within: str = "1 hour",
     left: str = "true",
+    value: str = "v",
     columns: tuple[str, ...] = ("l.k", "l.v", "r.v AS other"),
     swapped: bool = False,
 ) -> Callable[..., DataFrame]:
     def make(rows: DataFrame, others: DataFrame) -> DataFrame:
-        one = rows.where(left).withWatermark("at", "1 hour").alias("l")
+        one = rows.where(left).withColumn("v", F.expr(value))
+        one = one.withWatermark("at", "1 hour").alias("l")
         two = others.withWatermark("at", "1 hour").alias("r")
         bound = f"{on} AND r.at BETWEEN l.at AND l.at + INTERVAL {within}"
         pair = two.join(one, F.expr(bound), how) if swapped else one.join(two, F.expr(bound), how)
@@ -324,6 +465,7 @@ _add(
     ("the sides are exchanged", _joined(swapped=True), YES, UNNOTICED),
     ("one column more is taken", _joined(columns=("l.k", "l.region", "r.v")), NO, REWRITE),
     ("a result has another expression", _joined(columns=("l.k", "l.v + r.v")), YES, SAME),
+    ("a stored column is computed otherwise", _joined(value="v * 2"), YES, UNNOTICED),
 )
 
 # Operators and sources.

@@ -8,7 +8,7 @@ from pyspark.errors import StreamingQueryException
 from rewritten_queries import rows_of, session_with
 
 from statemigrate import NewCode, fork, plan
-from statemigrate.commands.plan import lock
+from statemigrate.commands.lock import lock
 from statemigrate.meaning import compare_code
 from statemigrate.meaning.guard import stream_meaning
 

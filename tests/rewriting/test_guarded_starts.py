@@ -10,7 +10,8 @@ from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, RewriteAnswers, fork, guarded, plan, rewrite
-from statemigrate.commands.plan import lock
+from statemigrate.commands.current import log
+from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError, CorruptFileError, StartupError, UnsupportedError
 
 pytestmark = pytest.mark.spark
@@ -108,7 +109,8 @@ def test_code_that_means_something_else_does_not_start_and_leaves_no_trace(
 def test_a_change_that_is_accepted_starts_and_the_record_has_the_reason(query):
     query.run(code.deployed)
     accept = query.accepting(code.with_another_filter, "small orders were noise")
-    assert [each.partition(":")[0] for each in accept] == ["aggregation-0 filter"]
+    (changed,) = [each.partition(":")[0] for each in accept]
+    assert changed == "aggregation-0 filter"
     query.run(code.with_another_filter, accept=accept)
     assert list(query.records) == [0, 1]
     assert [(each["name"], each["reason"]) for each in query.records[1]["accepted"]] == [
@@ -116,6 +118,11 @@ def test_a_change_that_is_accepted_starts_and_the_record_has_the_reason(query):
     ]
     query.run(code.with_another_filter, accept=accept)
     assert list(query.records) == [0, 1]
+    (entry,) = log(query.checkpoint).entries
+    assert (entry.verb, entry.batch, entry.outcome) == ("found", 1, "done")
+    assert entry.details.pop("step") == "and accepted"
+    (text,) = entry.details.values()
+    assert (list(entry.details), "small orders were noise" in text) == ([changed], True)
     # What was accepted holds for that change, and for no later one of the same name.
     for other in (code.deployed, code.without_filter):
         with pytest.raises(StartupError) as caught:
@@ -129,9 +136,11 @@ def test_a_start_that_commits_nothing_leaves_what_the_state_means(query):
 
     query.run(code.deployed)
     accept = query.accepting(code.with_another_filter, "tried")
-    with pytest.raises(Exception, match="batch 1 fails"):
-        query.run(code.with_another_filter, accept=accept, sink=fails)
+    for _ in range(2):
+        with pytest.raises(Exception, match="batch 1 fails"):
+            query.run(code.with_another_filter, accept=accept, sink=fails)
     assert list(query.records) == [0, 1]
+    assert [each.outcome for each in log(query.checkpoint).entries] == ["no batch yet"]
     query.run(code.deployed)
     assert list(query.records) == [0]
     with pytest.raises(StartupError):

@@ -10,7 +10,7 @@ from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, plan
-from statemigrate.commands.plan import lock
+from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -276,7 +276,7 @@ def test_a_path_serves_where_a_text_does(tmp_path):
     root = checkpoint(tmp_path / "c")
     prepare = partial(statemigrate.backfill, prepare=True)
     assert prepare(root) == prepare(str(root))
-    assert prepare(root, apply=True, wait=0).state == "adopted"
+    assert prepare(root, apply=True, wait=0).state == "prepared"
     assert prepare(root, undo=True).state == "would undo"
     folder = tmp_path / "migrations"
     statemigrate.init(migrations=folder)

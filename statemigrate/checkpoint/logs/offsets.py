@@ -393,7 +393,7 @@ def _taken_file(line: str) -> TakenFile | None:
 
 
 def _file_sources(files: Files) -> list[str]:
-    """The sources that may be files, the last first: the control source comes after the others."""
+    """The sources that may be files, the last first: the backfill source comes after the others."""
     found = folders_in(files, "sources")
     return sorted(found, key=lambda name: (name.isdecimal(), name.zfill(9)), reverse=True)
 

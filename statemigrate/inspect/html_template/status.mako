@@ -131,7 +131,7 @@ ${parts.drawn(bar)}
 % for family in store.families:
 <li><bdi dir="ltr">${family.name}</bdi> <span class="note">${f"{family.values:,}"} left\
 % if family.quarantined:
-, ${f"{family.quarantined:,}"} in quarantine\
+, ${f"{family.quarantined:,}"} failed\
 % endif
 </span></li>
 % endfor

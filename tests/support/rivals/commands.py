@@ -1,6 +1,6 @@
 """Commands against a query that runs on Spark's own state: what they may do to its files.
 
-Spark is simulated as far as files go: its two logs, and the log of the control source, which takes
+Spark is simulated as far as files go: its two logs, and the log of the backfill source, which takes
 one chunk file a batch. Real are the feeder, withdrawing, plans, and adopting.
 """
 

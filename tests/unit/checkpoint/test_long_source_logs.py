@@ -65,7 +65,7 @@ def batch(root, number, *offsets):
 
 @pytest.fixture
 def root(tmp_path):
-    """A query that has taken 100,000 files, with the control source, which has taken none."""
+    """A query that has taken 100,000 files, with the backfill source, which has taken none."""
     log(tmp_path, "0", own(range(COMPACT + 1)), f"{COMPACT}.compact")
     for number in range(COMPACT + 1, ENTRIES):
         log(tmp_path, "0", own([number]), str(number))

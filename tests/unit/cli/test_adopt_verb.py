@@ -14,7 +14,7 @@ def root(tmp_path):
 def test_a_dry_run_prints_what_would_change_and_changes_nothing(run, root):
     before = tree(root)
     assert run("backfill", "--prepare", str(root)).stdout == (
-        f"Dry run: would make room for the control source in {root}\n"
+        f"Dry run: would make room for the backfill source in {root}\n"
         "  sources without it: 1\n"
         "  offsets/1: add the line -; remove its checksum file\n"
         "  offsets/2: add the line -; remove its checksum file\n"
@@ -26,16 +26,17 @@ def test_a_dry_run_prints_what_would_change_and_changes_nothing(run, root):
 
 def test_applied_and_undone(run, root):
     text = run("backfill", "--prepare", str(root), "--apply", "--wait", "0").stdout
-    assert text.startswith(f"Made room for the control source in {root}\n")
+    assert text.startswith(f"Made room for the backfill source in {root}\n")
     assert text.endswith(
-        "Next: start the query with the control source as its last source (with_backfill)\n"
-        "An older release, which has no control source, starts again only after "
+        "Next: start the query with its operator declared by stateful, or with with_backfill "
+        "around its stream\n"
+        "An older release, which has no backfill source, starts again only after "
         f"`statemigrate backfill {root} --prepare --undo --apply`; once values are migrated, after "
         f"`statemigrate rollback {root} --to base --undo`\n"
     )
     run_batch(root, 3, *CONTROL)
     assert run("backfill", "--prepare", str(root), "--undo").stdout == (
-        f"Dry run: would take the control source out of {root}\n"
+        f"Dry run: would take the backfill source out of {root}\n"
         "  sources without it: 1\n"
         "  offsets/2: remove the last line -; restore its checksum file\n"
         '  offsets/3: remove the last line {"logOffset":0}; remove its checksum file\n'
@@ -44,15 +45,15 @@ def test_applied_and_undone(run, root):
         f"Next: stop the query, then `statemigrate backfill {root} --prepare --undo --apply`\n"
     )
     text = run("backfill", "--prepare", str(root), "--undo", "--apply", "--wait", "0").stdout
-    assert text.startswith(f"Took the control source out of {root}\n")
-    assert text.endswith("Next: start the query without the control source\n")
+    assert text.startswith(f"Took the backfill source out of {root}\n")
+    assert text.endswith("Next: start the query without the backfill source\n")
 
 
 def test_json_has_the_same(run, root):
     document = json.loads(run("backfill", "--prepare", str(root), "--json").stdout)
     assert document == {
         "checkpoint": str(root),
-        "state": "would adopt",
+        "state": "would prepare",
         "sources": 1,
         "files": [
             {"path": f"offsets/{number}", "added": ["-"], "removed": [], "checksum": "removed"}
@@ -71,8 +72,8 @@ def test_named_sources_need_nothing(run, root):
         (root / "offsets" / str(number)).write_text('v2\n{}\nrows:{"logOffset":1}')
     assert run("backfill", "--prepare", str(root), "--apply").stdout == (
         f"Nothing to do: the offset log of {root} keeps its sources by name\n"
-        "Next: start the query with the control source; without it only while `statemigrate "
-        f"backfill {root} --prepare --undo` does not refuse that\n"
+        "Next: start the query with stateful or with_backfill; without them only while "
+        f"`statemigrate backfill {root} --prepare --undo` does not refuse that\n"
     )
 
 
@@ -89,7 +90,7 @@ def test_what_a_refusal_names_to_take_it_out_takes_it_out(run, root):
     run("backfill", "--prepare", str(root), "--apply", "--wait", "0")
     error = run("backfill", "--prepare", str(root), "--apply", "--wait", "0", code=1).stderr
     command = error.rpartition("`statemigrate ")[2].partition("`")[0].split()
-    assert run(*command, "--wait", "0").stdout.startswith(f"Took the control source out of {root}")
+    assert run(*command, "--wait", "0").stdout.startswith(f"Took the backfill source out of {root}")
 
 
 def test_a_refusal_exits_with_one(run, root):
@@ -102,4 +103,4 @@ def test_a_refusal_exits_with_one(run, root):
     run("backfill", "--prepare", str(root), "--apply", "--wait", "0", "--stopped")
     error = json.loads(run("backfill", "--prepare", str(root), "--json", code=1).stderr)["error"]
     assert error["kind"] == "CheckpointError"
-    assert "was adopted already" in error["summary"]
+    assert "was prepared already" in error["summary"]

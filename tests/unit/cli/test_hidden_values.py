@@ -14,7 +14,7 @@ from statemigrate.access import DualAccess
 from statemigrate.cli.failed import _print_quarantined
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
-from statemigrate.commands.quarantine import Quarantined
+from statemigrate.commands.quarantine import FailedValue
 from statemigrate.deployment import StoredFamily
 from statemigrate.errors import NO_VALUES, StatemigrateError, TransformError
 from statemigrate.families import MemoryFamily, Source
@@ -242,7 +242,7 @@ def test_whether_values_are_shown_is_decided_where_the_course_is_made(
 def test_a_list_of_quarantined_values_shows_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], as_json: bool
 ) -> None:
-    found = [Quarantined("items", ("secret-key",), {"name": "secret-text"}, "KeyError")]
+    found = [FailedValue("items", ("secret-key",), {"name": "secret-text"}, "KeyError")]
     monkeypatch.delenv(NO_VALUES, raising=False)
     _print_quarantined(Settings(json=as_json), found)
     assert "secret-key" in capsys.readouterr().out

@@ -56,6 +56,20 @@ def test_a_first_script_with_one_format_is_a_baseline_and_says_so(run):
     assert "old = Struct" in Path(later["path"]).read_text()
 
 
+@pytest.mark.parametrize("words", [["--from", "a INT", "--to", "a INT"], ["--to", "a INT"]])
+def test_a_script_to_the_format_that_there_is_is_refused(run, words):
+    run("init")
+    if "--from" not in words:
+        run("new", "bids", "-m", "as it is", "--to", "a INT")
+    before = len(statemigrate.history())
+    refused = run("new", "bids", "-m", "other", *words, code=1)
+    assert "SM-SCRIPT-033" in refused.stderr
+    assert len(statemigrate.history()) == before
+    # Other values of one format are a change.
+    written = run("new", "bids", "-m", "other values", *words[:-2]).stdout
+    assert written.startswith("Wrote ")
+
+
 def test_a_script_that_is_not_finished_is_found_by_its_place(run):
     run("init")
     first = json.loads(run("new", "bids", "-m", "one", "--to", "a INT", "--json").stdout)["path"]

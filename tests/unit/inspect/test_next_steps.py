@@ -6,10 +6,13 @@ import pytest
 from support.offset_logs import checkpoint
 
 from statemigrate.commands.status import FamilyStatus, StoreStatus, next_step
+from statemigrate.deployment.calls import Call
 from statemigrate.native.adoption import adopt
 from statemigrate.native.chunks import ChunkFiles, PlanRecord
+from statemigrate.native.deployment_check import StoreRecord, write_record
 
 OLD = FamilyStatus("auctions", "base", 3, {0: 3}, None)
+BY_HAND = "run `statemigrate backfill {} --prepare --apply`, put with_backfill around its stream"
 LEFT = StoreStatus("auctions", "value", "r1", "r1", 5, (OLD,), "")
 
 
@@ -29,11 +32,19 @@ def planned(root: str, chunks: int) -> None:
     files.write_plan(PlanRecord("aa", 3, chunks, -1))
 
 
+def recorded(root: str, call: Call) -> None:
+    """The record of a start of code that this call declares."""
+    write_record(root, {"auctions": StoreRecord(("auctions@r1", "auctions"), call=call)})
+
+
 def test_without_a_control_source_it_is_adopted_first(root: str) -> None:
     assert next_step(LEFT, "native", root) == (
-        f"stop the query, run statemigrate backfill {root} --prepare --apply, put with_backfill "
-        "around its "
-        "stream and start it again"
+        "stop the query, declare its operator by stateful, which makes room for the source, and "
+        f"start it again; or, in place of stateful, {BY_HAND.format(root)}"
+    )
+    recorded(root, "migrated")
+    assert next_step(LEFT, "native", root) == (
+        f"stop the query, {BY_HAND.format(root)} and start it again"
     )
 
 
@@ -42,10 +53,15 @@ def test_with_room_for_it_a_backfill_is_planned_once(root: str) -> None:
     assert next_step(LEFT, "native", root) == f"statemigrate backfill {root}"
     planned(root, 2)
     assert next_step(LEFT, "native", root) == (
-        "run the query (one run with availableNow takes all chunks), with with_backfill around "
-        "its stream and @migrated on its processor: 2 chunks of its backfill wait to be taken; "
-        f"statemigrate status {root} --watch follows"
+        "run the query (one run with availableNow takes all chunks), with its operator declared by "
+        "stateful (or with_backfill around its stream and migrated on its processor): 2 chunks of "
+        f"its backfill wait to be taken; statemigrate status {root} --watch follows"
     )
+    recorded(root, "stateful")
+    assert "with its operator declared by stateful: 2 chunks" in next_step(LEFT, "native", root)
+    recorded(root, "migrated")
+    text = next_step(LEFT, "native", root)
+    assert ("stateful" in text, "with_backfill around" in text) == (False, True)
 
 
 def test_the_embedded_engine_goes_on_by_itself(root: str) -> None:
@@ -61,7 +77,7 @@ def test_the_way_back_is_not_planned_towards_the_head(root: str) -> None:
     text = f"statemigrate rollback {root} --to auctions=base says how the values go back"
     assert next_step(back, "embedded", root) == text
     assert next_step(back, "native", root) == (
-        f"{text}; until then code without migrated would forget them"
+        f"{text}; until then code without stateful (or migrated) would forget them"
     )
 
 
@@ -69,8 +85,10 @@ def test_what_is_deployed_without_a_mark_is_told_to_have_one(root: str) -> None:
     behind = StoreStatus("auctions", "value", "base", "r1", 5, (), "", wanted="r1")
     assert next_step(behind, "native", root) == (
         f"statemigrate dry-run auctions --checkpoint {root}, then deploy the code for r1, with "
-        "@migrated on it"
+        "its operator declared by stateful (or with_backfill around its stream and migrated on its "
+        "processor)"
     )
+    assert "stateful" not in next_step(behind, "embedded", root)
 
 
 def test_nothing_is_left_to_do(root: str) -> None:

@@ -47,7 +47,7 @@ def test_a_fleet_has_its_sum_first_and_a_part_for_each_checkpoint():
     assert "187,996 migrated, 812,004 left" in text
     assert "1,204.0 values a second over 1 min 0 s, 11 min 14 s left." in text
     assert "tags list state, target base , the head is a1b2c3d4e5f6 tags 77 left" in text
-    assert "77 left, 12 in quarantine" in text
+    assert "77 left, 12 failed" in text
     assert "Nothing moved." in text
     assert "Next: " not in text
     gone = text.split("gone nowhere is not")[1]

@@ -56,10 +56,10 @@ def test_adopting_a_moved_checkpoint_makes_it_name_its_own_files_and_says_so(mov
     before = tree(moved)
     would = adopt(str(moved))
     assert tree(moved) == before
-    assert (would.state, would.relocated) == ("would adopt", (V2,))
+    assert (would.state, would.relocated) == ("would prepare", (V2,))
     assert would.moved_from == (f"file:{tmp_path}/old",)
     done = adopt(str(moved), apply=True, wait=0)
-    assert (done.state, done.relocated) == ("adopted", (V2,))
+    assert (done.state, done.relocated) == ("prepared", (V2,))
     assert schemas(moved) == [f"file:{moved}/state/0/_stateSchema/default/0_0"]
     assert not (moved / "state/0/_metadata/v2/.0.crc").exists()
     assert lines(moved)[2] == ['{"logOffset": 2}', "-"]
@@ -92,7 +92,7 @@ def test_one_that_was_adopted_before_it_was_moved_too(tmp_path):
     root.rename(tmp_path / "new")
     done = adopt(str(tmp_path / "new"), apply=True, wait=0)
     assert (done.state, done.relocated) == ("relocated", (V2,))
-    with pytest.raises(CheckpointError, match="was adopted already"):
+    with pytest.raises(CheckpointError, match="was prepared already"):
         adopt(str(tmp_path / "new"))
     assert undo_adoption(str(tmp_path / "new"), apply=True, wait=0).state == "undone"
 
@@ -125,7 +125,7 @@ def test_a_query_that_has_the_control_source_from_its_first_day_is_refused(tmp_p
     (root / CHUNKS).mkdir(parents=True)
     for number in (3, 4):
         run_batch(root, number, '{"logOffset":3}', "-")
-    assert "has the control source already" in str(refused(root))
+    assert "has the backfill source already" in str(refused(root))
 
 
 @pytest.mark.parametrize("name", ["with space", "per%20cent", "a[1]", "q?"])
@@ -141,7 +141,7 @@ def test_state_that_nothing_migrates_is_refused(tmp_path, name):
     shutil.rmtree(root / "state/0/_metadata/v2", ignore_errors=True)
     assert refused(root).found == name
     operator(root, 1)
-    assert adopt(str(root)).state == "would adopt"
+    assert adopt(str(root)).state == "would prepare"
 
 
 def test_a_query_without_state_is_refused(tmp_path):
@@ -157,7 +157,7 @@ def test_a_function_is_adopted_with_an_envelope_and_refused_with_a_bare_struct(t
         state = {"name": "groupState", "type": {"type": "struct", "fields": fields}}
         old_operator(root, 0, FUNCTION, {"type": "struct", "fields": [state]})
         if name == "envelope":
-            assert adopt(str(root)).state == "would adopt"
+            assert adopt(str(root)).state == "would prepare"
         else:
             error = refused(root)
             assert "cannot be migrated in place" in str(error)

@@ -58,7 +58,7 @@ def test_adopting_adds_a_line_to_the_newest_files_and_nothing_else(
         expected[f"offsets/{number}"] += b"\n-"
         del expected[f"offsets/.{number}.crc"]
     assert without_backup(root) == expected
-    assert done.state == "adopted"
+    assert done.state == "prepared"
     assert done.sources == sources
     assert [(file.path, file.added, file.removed, file.checksum) for file in done.files] == [
         (f"offsets/{number}", ("-",), (), "removed") for number in numbers
@@ -83,7 +83,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(tmp_path):
     dry = adopt(str(root))
     assert tree(root) == before
     done = do(adopt, root)
-    assert (dry.state, dry.files, dry.backup) == ("would adopt", done.files, done.backup)
+    assert (dry.state, dry.files, dry.backup) == ("would prepare", done.files, done.backup)
     run_batch(root, 3, *CONTROL)
     before = tree(root)
     dry = undo_adoption(str(root))
@@ -99,7 +99,7 @@ def test_an_adopted_query_is_refused(tmp_path):
         if ran:
             run_batch(root, 3, *CONTROL)
         before = tree(root)
-        with pytest.raises(CheckpointError, match=r"was adopted already"):
+        with pytest.raises(CheckpointError, match=r"was prepared already"):
             do(adopt, root)
         assert tree(root) == before
 
@@ -171,7 +171,7 @@ def test_what_is_not_adopted_is_not_undone(tmp_path, adopted):
         do(adopt, root)
         do(undo_adoption, root)
     before = tree(root)
-    with pytest.raises(CheckpointError, match="is not adopted"):
+    with pytest.raises(CheckpointError, match="is not prepared"):
         do(undo_adoption, root)
     assert tree(root) == before
 

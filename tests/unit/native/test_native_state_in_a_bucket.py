@@ -53,7 +53,7 @@ def do(command, files):
 def test_a_query_is_adopted_and_it_is_undone(files: MemoryFiles) -> None:
     before = own(files)
     done = do(adopt, files)
-    assert (done.state, done.checkpoint) == ("adopted", "memory://checkpoint")
+    assert (done.state, done.checkpoint) == ("prepared", "memory://checkpoint")
     changed = {name: before[name] + b"\n-" for name in ("offsets/1", "offsets/2")}
     assert own(files) == before | changed
     assert files.content["statemigrate/adoption/1/offsets/2"] == before["offsets/2"]
@@ -100,7 +100,7 @@ def test_one_fault_anywhere_is_not_noticed(files: MemoryFiles, status) -> None:
     for number in range(len(files.store.requests)):
         tried = replace(files, store=ObjectStore(objects=dict(before)))
         tried.store.faults = {number: Fault(status)}
-        assert do(adopt, tried).state == "adopted"
+        assert do(adopt, tried).state == "prepared"
         assert own(tried) == own(files)
 
 

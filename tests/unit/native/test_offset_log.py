@@ -175,7 +175,7 @@ def test_what_is_not_a_checkpoint_is_refused(tmp_path):
 
 def test_a_query_without_a_batch_needs_no_adoption(tmp_path):
     root = checkpoint(tmp_path / "c", batches=0)
-    assert "use the control source from the query's first start" in refused(root)
+    assert "use the backfill source from the query's first start" in refused(root)
 
 
 def test_a_checkpoint_of_the_embedded_engine_is_refused(tmp_path):
@@ -212,8 +212,8 @@ def test_a_batch_without_a_commit_needs_a_word_that_the_query_is_stopped(tmp_pat
     with pytest.raises(CheckpointInUseError, match=r"batch 2 in .* was not committed"):
         adopt(str(root), apply=True, wait=0)
     assert tree(root) == before
-    assert adopt(str(root)).state == "would adopt"
-    assert adopt(str(root), apply=True, wait=0, stopped=True).state == "adopted"
+    assert adopt(str(root)).state == "would prepare"
+    assert adopt(str(root), apply=True, wait=0, stopped=True).state == "prepared"
 
 
 @pytest.mark.parametrize("folder", ["offsets", "commits", "sources/0", "state/0/1"])

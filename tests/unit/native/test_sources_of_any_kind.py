@@ -1,4 +1,4 @@
-"""A query may read anything: only the control source's log is read, whatever lies beside it."""
+"""A query may read anything: only the backfill source's log is read, whatever lies beside it."""
 
 import shutil
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ def batch(root, number, *offsets):
 
 
 def with_control_source(root, kind):
-    """A query of that kind whose control source has taken three chunks, two of them committed."""
+    """A query of that kind whose backfill source has taken three chunks, two of them committed."""
     checkpoint(root, batches=0)
     source_files(root, 0, kind)
     for name in FILES:
@@ -98,7 +98,7 @@ def test_a_query_that_was_not_adopted_is_told_so_whatever_it_reads(tmp_path, kin
         source_files(root, number, kind)
     batch(root, 0, *[kind.first] * count)
     (root / CHUNKS).mkdir(parents=True)
-    with pytest.raises(CheckpointError, match="has run without the control source") as caught:
+    with pytest.raises(CheckpointError, match="has run without the backfill source") as caught:
         require_control_source(ChunkFiles(str(root)))
     assert f"statemigrate backfill {root} --prepare" in caught.value.next_action
     assert caught.value.expected.startswith(f"{count + 1} sources")
@@ -127,7 +127,7 @@ def test_an_adopted_query_that_lost_the_folder_statemigrate_is_not_adopted_again
     require_control_source(ChunkFiles(str(root)))
     shutil.rmtree(root / "statemigrate")
     before = tree(root)
-    untold = "is unknown whether the query of .* has the control source"
+    untold = "is unknown whether the query of .* has the backfill source"
     with pytest.raises(CheckpointError, match=untold) as caught:
         require_control_source(ChunkFiles(str(root)))
     assert f"make the empty directory {root / CHUNKS} again" in caught.value.next_action
@@ -137,7 +137,7 @@ def test_an_adopted_query_that_lost_the_folder_statemigrate_is_not_adopted_again
     assert tree(root) == before
     (root / CHUNKS).mkdir(parents=True)
     require_control_source(ChunkFiles(str(root)))
-    with pytest.raises(CheckpointError, match="has the control source already"):
+    with pytest.raises(CheckpointError, match="has the backfill source already"):
         adopt(str(root), apply=True, wait=0)
 
 

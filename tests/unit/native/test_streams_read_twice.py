@@ -26,7 +26,7 @@ def batch(root, number, *offsets, committed=True):
 
 
 def taken(root, source, operator, *numbers):
-    """A control source's log with a chunk at each offset."""
+    """A backfill source's log with a chunk at each offset."""
     folder = root / "sources" / source
     folder.mkdir(parents=True, exist_ok=True)
     for number in numbers:
@@ -61,7 +61,7 @@ def test_each_control_source_has_the_line_that_its_log_has_come_to(checkpoint):
 
 
 def test_of_two_lines_that_could_be_its_own_the_one_that_is_behind_counts(checkpoint):
-    """The stream is one of files, and has come as far as the control source."""
+    """The stream is one of files, and has come as far as the backfill source."""
     files = LocalFiles(checkpoint)
     taken(checkpoint, "2", "b", 0, 1)
     batch(checkpoint, 0, at(1), at(-1), at(1), at(0))

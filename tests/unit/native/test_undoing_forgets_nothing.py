@@ -1,4 +1,4 @@
-"""Code without the control source declares the oldest families: undoing looks at all others."""
+"""Code without the backfill source declares the oldest families: undoing looks at all others."""
 
 import json
 

@@ -4,7 +4,9 @@ from typing import Annotated
 
 import pytest
 
-from statemigrate import NewCode, lock, plan, rewrite, seed
+from statemigrate import NewCode, plan, rewrite
+from statemigrate.commands.plan import lock
+from statemigrate.commands.seed import seed
 from statemigrate.errors import CodeError
 from statemigrate.rewrite.probe import input_names, input_schemas
 

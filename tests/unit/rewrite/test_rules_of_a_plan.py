@@ -5,7 +5,7 @@ import json
 import pytest
 
 from statemigrate.cli.plan import sarif_of
-from statemigrate.commands.plan import ChangePlan
+from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.configuration import Configuration, ConfigurationError, configured
 from statemigrate.meaning import PlanItem
 from statemigrate.meaning.rules import RULES, with_levels

@@ -45,7 +45,7 @@ def lines(files, batch):
         ((3, 3, 5), {0: 4, 1: 6}, {"0": "0", "1": "2"}),
         ((5, 3, 3), {0: 6, 1: 4}, {"0": "0", "1": "1"}),
         ((3, 5, 3), {0: 4, 1: 6}, {"0": "0", "1": "1"}),
-        # Two operators on pages with names: the stream, a control source, the stream, another one.
+        # Two operators on pages with names: the stream, a backfill source, the stream, another one.
         ((1, None, 1, None), {0: 2, 1: 0, 2: 0}, {"0": "0", "1": "1", "2": "3"}),
         ((1, 4, 1, 2), {0: 2, 1: 5, 2: 3}, {"0": "0", "1": "1", "2": "3"}),
         # A file may be in the log before its batch is in that of offsets.

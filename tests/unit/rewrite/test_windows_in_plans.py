@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.rewrite.probe_keys import read_meanings
+from statemigrate.rewrite.plan_tree import Definitions, PlanNode
+from statemigrate.rewrite.probe_keys import keys_in
 from statemigrate.rewrite.windows import SessionWindow, TimeWindow, differs
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions"
@@ -63,8 +64,11 @@ def plan(name, nodes, keys, **fields):
     """An operator over what computes its keys, and over the scan of its source."""
     save = {"class": f"org.apache.spark.{name}", "num-children": 1, "keyExpressions": keys}
     scan = {"class": "Scan", "num-children": 0, "output": [column(1, "at"), column(2, "k")]}
-    found = [{**save, **fields}, *nodes, scan]
-    return read_meanings(found, [0, *(None for _ in found[1:])])
+    root = PlanNode(scan)
+    for each in reversed(nodes):
+        root = PlanNode(each, (root,))
+    root = PlanNode({**save, **fields}, (root,), number=0)
+    return keys_in(root, Definitions(root))
 
 
 def of_struct(made):

@@ -1,0 +1,250 @@
+"""The steps from a checkpoint to new code, as commands to copy, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.commands.change_plan import ChangePlan
+from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
+from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
+from statemigrate.deployment import revision_in, store_of
+from statemigrate.errors import StatemigrateError
+from statemigrate.files import Files
+from statemigrate.meaning import PlanItem, PlanStep
+from statemigrate.meaning.code_meaning import state_ddl
+from statemigrate.meaning.rules import with_levels
+from statemigrate.migration import BASE, Lineage
+from statemigrate.quoting import argument
+from statemigrate.rewrite.column_pairing import store_families
+from statemigrate.rewrite.plan import RewritePlan
+from statemigrate.state.project import Project
+
+_ONLY_DECIDED = frozenset(
+    {"source", "filter", "watermark", "join-type", "join-condition", "table", "column", "rows"}
+)
+"""Rules of changes after which nothing can compute old rows anew."""
+
+
+def planned_for(
+    wanted: NewCode,
+    unplanned: ChangePlan,
+    files: Files,
+    shape: CheckpointShape,
+    project: Project,
+    rules: Mapping[str, str],
+) -> ChangePlan:
+    """The plan with verdicts and steps, once the new code has run on empty streams."""
+    found = probed(wanted, shape.conf, project.spark, files.location)
+    assert found is not None, "code was given"  # noqa: S101
+    old = known_before(wanted, shape, project.spark, files)
+    rewrite = rewrite_plan(files, shape, found, old, project)
+    verdicts = verdicts_on(shape, found, old, rewrite, project.lineages)
+    items = tuple(with_levels(verdicts, rules))
+    has_scripts = project.survey is not None
+    steps = _Steps(
+        unplanned.checkpoint, shape, found, items, rewrite, wanted, project.lineages, has_scripts
+    )
+    return replace(unplanned, items=items, steps=steps.all(), undo=steps.undo, stops=steps.stops)
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Makes the steps of a plan."""
+
+    checkpoint: str
+    shape: CheckpointShape
+    found: Probed
+    items: tuple[PlanItem, ...]
+    rewrite: RewritePlan | StatemigrateError
+    wanted: NewCode
+    lineages: Mapping[str, Lineage]
+    has_scripts: bool
+
+    @property
+    def verdicts(self) -> set[str]:
+        return {each.verdict for each in self.asking}
+
+    @property
+    def asking(self) -> list[PlanItem]:
+        return [each for each in self.items if each.asks]
+
+    @property
+    def stops(self) -> bool:
+        """Whether the query stands still until its state is rewritten."""
+        return bool(self._to_rewrite)
+
+    @property
+    def undo(self) -> str:
+        """How to go back once the code runs."""
+        if self._to_rewrite:
+            return "start the old code on the old checkpoint, which stays as it is"
+        stores = {each.store for each in self.asking if each.verdict == "live"}
+        deployed = {store: self._deployed(store) for store in sorted(stores) if store}
+        if deployed:
+            to = " ".join(f"--to {argument(f'{store}={at}')}" for store, at in deployed.items())
+            return f"statemigrate rollback {argument(self.checkpoint)} {to}"
+        if stores:
+            return f"statemigrate backfill {argument(self.checkpoint)} --prepare --undo --apply"
+        return ""
+
+    def _deployed(self, store: str) -> str:
+        """The revision of a store's values, the newest that the scripts have."""
+        lineage = self.lineages.get(store)
+        found = [
+            revision
+            for operator in self.shape.operators
+            for _, place in store_families(operator)
+            if store_of(place.family.name) == store
+            for revision in (revision_in(place.family.name),)
+            if revision is not None and lineage is not None and revision in lineage
+        ]
+        return max(found, key=lineage.position, default=BASE) if lineage is not None else BASE
+
+    @property
+    def _to_rewrite(self) -> list[PlanItem]:
+        return [
+            each
+            for each in self.asking
+            if each.verdict == "rewrite" or (each.verdict == "unnoticed" and _can_rewrite(each))
+        ]
+
+    def all(self) -> tuple[PlanStep, ...]:
+        """All steps in their order."""
+        return tuple(self._steps())
+
+    def _steps(self) -> Iterator[PlanStep]:
+        for each in self.asking:
+            if each.verdict == "cannot":
+                yield PlanStep(f"Decide about {each.name}: {each.text}")
+        for each in self.asking:
+            if each.verdict == "unnoticed" and not _can_rewrite(each):
+                yield PlanStep(
+                    f"Take the change of {each.name} back, or decide that old rows may stay so: "
+                    "nothing can compute them anew. `statemigrate.guarded` records the decision "
+                    "with its reason"
+                )
+        for each in self.asking:
+            if each.verdict in ("same", "goes on"):
+                yield PlanStep(f"Decide about {each.name}, which the project forbids: {each.text}")
+        if "unknown" in self.verdicts:
+            yield PlanStep(
+                "Say what the state means, and look again",
+                f"{self._again} --old-code MODULE:FUNCTION",
+            )
+        if self._to_rewrite:
+            yield from self._rewriting()
+        elif "live" in self.verdicts:
+            yield from self._migrating()
+        elif not any(each.asks for each in self.items):
+            yield PlanStep("Restart the query with the new code on the same checkpoint")
+
+    @property
+    def _again(self) -> str:
+        return f"statemigrate plan {argument(self.checkpoint)}{self._code}"
+
+    @property
+    def _code(self) -> str:
+        given = "" if self.wanted.code is None else f" --code {argument(self.wanted.code)}"
+        if self.wanted.like is not None:
+            given += f" --like {argument(str(self.wanted.like))}"
+        for name, ddl in self.wanted.inputs.items():
+            given += f" --input {argument(f'{name}={ddl}')}"
+        return given + (f" --output-mode {self.wanted.mode}" if self.wanted.mode else "")
+
+    def _rewriting(self) -> Iterator[PlanStep]:
+        if isinstance(self.rewrite, StatemigrateError):
+            error = self.rewrite
+            yield PlanStep(f"{error.headline}: {error.next_action or error.found}")
+            return
+        old, new = self.checkpoint, f"{self.checkpoint}-2"
+        known = f" --old-code {argument(self.wanted.old_code)}" if self.wanted.old_code else ""
+        if self.wanted.lock is not None:
+            known = f" --lock {argument(str(self.wanted.lock))}"
+        command = f"statemigrate rewrite {argument(old)} {argument(new)}{self._code}{known}"
+        questions = self.rewrite.questions
+        if questions:
+            yield PlanStep(f"Answer what a rewrite asks ({len(questions)})", command)
+        yield PlanStep("Stop the query")
+        yield PlanStep(
+            "Make a new checkpoint" + (", with the answers" if questions else ""),
+            f"{command} --apply",
+        )
+        yield PlanStep(
+            "Compare it with the old one",
+            f"statemigrate rewrite {argument(old)} {argument(new)} --verify",
+        )
+        yield PlanStep(f"Start the new code on {self.checkpoint}-2")
+
+    def _migrating(self) -> Iterator[PlanStep]:
+        for each in self.items:
+            if each.verdict != "live":
+                continue
+            if not each.store:
+                yield PlanStep(
+                    "Stop the query, and make room for the backfill source; `stateful` does it "
+                    "by itself when the code starts",
+                    f"statemigrate backfill {argument(self.checkpoint)} --prepare --apply",
+                )
+                continue
+            if not self._is_scripted(each.store):
+                yield from self._new_script(each.store)
+            yield PlanStep(
+                f"Try the scripts of {each.store} on the state",
+                f"statemigrate dry-run {argument(each.store)} {argument(self.checkpoint)}",
+            )
+        yield PlanStep("Restart the query with the new code on the same checkpoint")
+        yield PlanStep(
+            "Watch the old values go", f"statemigrate status {argument(self.checkpoint)}"
+        )
+
+    def _is_scripted(self, store: str) -> bool:
+        """Whether the code is for scripts, and they lead to what it writes."""
+        places = [
+            place
+            for operator in self.found.shape.operators
+            for _, place in store_families(operator)
+            if store_of(place.family.name) == store
+        ]
+        return store in self.lineages and any(revision_in(p.family.name) for p in places)
+
+    def _new_script(self, store: str) -> Iterator[PlanStep]:
+        content = next(
+            place.family.content
+            for operator in self.found.shape.operators
+            for _, place in store_families(operator)
+            if place.family.name == store
+        )
+        lineage = self.lineages.get(store)
+        if lineage is None:
+            if not self.has_scripts:
+                yield PlanStep("Make the folder of scripts", "statemigrate init")
+            yield PlanStep(
+                f"Record the format that {store} has today",
+                f"statemigrate new {argument(store)} -m 'as it is' "
+                f"--from-checkpoint {argument(self.checkpoint)}",
+            )
+        if lineage is None or not _leads_to(lineage, content):
+            yield PlanStep(
+                f"Write the script that changes {store}, and fill in its `upgrade`",
+                f"statemigrate new {argument(store)} -m 'what changes' "
+                f"--to {argument(state_ddl(content))}",
+            )
+        yield PlanStep(
+            "Declare the operator with `statemigrate.stateful(stream, by=..., processor=..., "
+            "output=..., checkpoint=...)` in place of groupBy and transformWithState: it reads old "
+            "values through the script"
+        )
+
+
+def _leads_to(lineage: Lineage, content: Mapping[str, Any]) -> bool:
+    """Whether the scripts lead to the format that the code writes."""
+    head = lineage.format_of(lineage.head)
+    return state_ddl(head.struct_type().jsonValue()) == state_ddl(content)
+
+
+def _can_rewrite(item: PlanItem) -> bool:
+    """Whether a rewrite can make of old rows what the new code means."""
+    return item.rule not in _ONLY_DECIDED

@@ -1,0 +1,334 @@
+"""The plan of a stream as a tree, read from Spark's own in one walk.
+
+Everything that is asked of a plan - keys, aggregate functions, filters, joins, tables - is read
+from this tree. ``toJSON`` of Spark has most of a node; what it lacks is asked of Spark's own
+object, once for each node.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from statemigrate.rewrite.probe_expressions import (
+    ALIAS,
+    ATTRIBUTE,
+    ONE_OF,
+    UNITED,
+    UNKNOWN,
+    Expression,
+    Union,
+    digest_of_udf,
+    is_control,
+    members_of,
+    parse_tree,
+    short_name,
+)
+
+WATERMARK, STREAM_JOIN, UNION = (
+    "EventTimeWatermarkExec",
+    "StreamingSymmetricHashJoinExec",
+    "UnionExec",
+)
+_PYTHON = "PythonUDF"
+_SOURCE = "StreamingRelationExec"
+_CACHED, _REUSED, _ADAPTIVE = "InMemoryTableScanExec", "ReusedExchangeExec", "AdaptiveSparkPlanExec"
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """A node of a physical plan, with those below it.
+
+    ``fields`` are its own as JSON has them, in which each Python function says its code. ``java``
+    is Spark's object. ``number`` is that of the stateful operator that the node is, and ``kind``
+    Spark's name of it. ``more`` has what JSON lacks. ``output`` are the columns of a union and of
+    its parts. ``table`` names the table that a leaf reads, empty for a stream. A node that
+    ``is_control`` only brings the rows of a backfill, and means nothing.
+    """
+
+    fields: Mapping[str, Any]
+    children: tuple[PlanNode, ...] = ()
+    java: Any = None
+    number: int | None = None
+    kind: str = ""
+    more: Mapping[str, str] = field(default_factory=dict)
+    output: tuple[Expression, ...] = ()
+    table: str = ""
+    is_control: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its class, without the package."""
+        return short_name(self.fields)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all its rows are of tables, and none of a stream."""
+        leaves = [each for each in self.every() if not each.children]
+        return all(each.table for each in leaves)
+
+    def every(self) -> Iterator[PlanNode]:
+        """The node itself and all below it, each before those below."""
+        yield self
+        for each in self.children:
+            yield from each.every()
+
+    def expressions(self, name: str) -> Iterator[Expression]:
+        """Those of a field, which has one tree or a list of them."""
+        found = self.fields.get(name)
+        if isinstance(found, list) and found:
+            for tree in found if isinstance(found[0], list) else [found]:
+                if tree and isinstance(tree[0], Mapping):
+                    yield parse_tree(tree)
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """A plan by its ``root``, and the ``schemas`` of the streams that it reads, in their order.
+
+    The schemas are as Spark writes types.
+    """
+
+    root: PlanNode
+    schemas: tuple[str, ...] = ()
+
+
+def plan_of(execution: Any) -> StreamPlan:
+    """The plan of Spark's own ``QueryExecution``."""
+    java = execution.executedPlan()
+    root = _walked(java, iter(json.loads(java.toJSON())), of_union=False)
+    return StreamPlan(root, tuple(_schemas(execution.analyzed())))
+
+
+def _schemas(analyzed: Any) -> Iterator[str]:
+    """The schema of each stream at the bottom of an analyzed plan."""
+    leaves = analyzed.collectLeaves()
+    for at in range(leaves.size()):
+        if leaves.apply(at).isStreaming() and not is_control(leaves.apply(at)):
+            yield str(leaves.apply(at).schema().catalogString())
+
+
+def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> PlanNode:
+    """The next node of a plan in the order of its JSON."""
+    fields, members = next(nodes), members_of(java)
+    name = short_name(fields)
+    listed = java.children()
+    below = [listed.apply(at) for at in range(fields["num-children"])]
+    children = tuple(_walked(each, nodes, of_union=name == UNION) for each in below)
+    if {"udfs", "func"} & members:
+        _add_codes(fields, dict(_codes(java, members)))
+    state: Any = java.stateInfo() if "stateInfo" in members else None
+    has_state = state is not None and state.isDefined()
+    output = tuple(_output(java)) if of_union or name == UNION else ()
+    return PlanNode(
+        fields,
+        children,
+        java,
+        int(state.get().operatorId()) if has_state else None,
+        # Of the two nodes of an aggregation the one that writes has the name.
+        str(java.shortName()) if has_state and "shortName" in members else "",
+        _beyond_json(java, name),
+        output,
+        "" if children or name == _SOURCE else _table(java, name),
+        # Leaves alone are asked: each question is a call of the JVM.
+        all(each.is_control for each in children) if children else is_control(java),
+    )
+
+
+def _output(java: Any) -> Iterator[Expression]:
+    found = java.output()
+    for at in range(found.size()):
+        yield parse_tree(json.loads(found.apply(at).toJSON()))
+
+
+def _beyond_json(java: Any, name: str) -> Mapping[str, str]:
+    if name == WATERMARK:
+        return {"delay": str(java.delay().toString())}
+    if name == STREAM_JOIN and java.condition().full().isDefined():
+        return {"condition": str(java.condition().full().get().toJSON())}
+    if name.endswith("JoinExec") and "condition" in members_of(java):
+        found = java.condition()
+        if "isDefined" in members_of(found) and found.isDefined():
+            return {"condition": str(found.get().toJSON())}
+    return {}
+
+
+# Python functions, which a plan has by name alone.
+
+
+def _codes(java: Any, members: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """What tells the Python functions of a node apart, by the number of each in the plan."""
+    if "udfs" in members:
+        for at in range(java.udfs().size()):
+            yield from _codes_in(java.udfs().apply(at))
+    elif "getClass" in members_of(java.func()):
+        yield from _codes_in(java.func())
+
+
+def _codes_in(expression: Any) -> Iterator[tuple[int, str]]:
+    if "children" not in members_of(expression):
+        return
+    if str(expression.getClass().getSimpleName()) == _PYTHON:
+        yield int(expression.resultId().id()), digest_of_udf(expression)
+    for at in range(expression.children().size()):
+        yield from _codes_in(expression.children().apply(at))
+
+
+def _add_codes(found: Any, codes: Mapping[int, str]) -> None:
+    """Have each Python function in a node's JSON say its code, not its name alone."""
+    if isinstance(found, list):
+        for each in found:
+            _add_codes(each, codes)
+    elif isinstance(found, dict):
+        if str(found.get("class")).endswith(f".{_PYTHON}"):
+            found["code"] = codes.get(int(found["resultId"]["id"])) or UNKNOWN
+        for each in found.values():
+            _add_codes(each, codes)
+
+
+# Tables, which rows of streams are joined with.
+
+
+def _table(java: Any, name: str) -> str:
+    """What a leaf that is no stream reads: a table by its name, or files by their place."""
+    if name in (_CACHED, _REUSED):
+        return _table_within(java.relation().cachedPlan() if name == _CACHED else java.child())
+    members = members_of(java)
+    if "tableIdentifier" in members and java.tableIdentifier().isDefined():
+        return f"table {java.tableIdentifier().get().unquotedString()}"
+    if "relation" in members:
+        return _relation(java.relation())
+    if "table" in members and "name" in members_of(java.table()):
+        return f"table {java.table().name()}"
+    if "range" in members:
+        return str(java.range().toString()).partition(", splits")[0]
+    return "rows made by the code"
+
+
+def _table_within(plan: Any) -> str:
+    """The tables of a plan that is reused; empty where it reads a stream."""
+    if str(plan.getClass().getSimpleName()) == _ADAPTIVE:
+        plan = plan.inputPlan()
+    listed = plan.collectLeaves()
+    leaves = [listed.apply(at) for at in range(listed.size())]
+    found = [(each, str(each.getClass().getSimpleName())) for each in leaves]
+    is_stream = any(name == _SOURCE for _, name in found)
+    return "" if is_stream else " and ".join(_table(*each) for each in found)
+
+
+def _relation(relation: Any) -> str:
+    if "location" not in members_of(relation):
+        return str(relation.toString())
+    paths = relation.location().rootPaths()
+    places = [_place(str(paths.apply(at).toString())) for at in range(paths.size())]
+    kind = str(relation.fileFormat().getClass().getSimpleName()).removesuffix("FileFormat")
+    return f"{kind.lower()} {', '.join(places)}"
+
+
+def _place(uri: str) -> str:
+    """A place as the code names it: below the working directory relative to that."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("", "file"):
+        return uri
+    path = Path(unquote(parts.path))
+    here = Path.cwd()
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else path.as_posix()
+
+
+# What columns are computed from.
+
+
+class Definitions:
+    """What the columns of a plan are computed from, by their numbers.
+
+    JSON has nothing of a union's columns, which have the numbers of those of the first part. What
+    only brings the rows of a backfill is left out.
+    """
+
+    def __init__(self, root: PlanNode) -> None:
+        every = list(root.every())
+        self._unions = [_united(each) for each in every if each.name == UNION and each.output]
+        nodes = [each for each in every if not each.is_control]
+        self._found: dict[int, Expression] = {}
+        leaves = [each for each in nodes if not each.children]
+        tables = [each for each in leaves if each.table]
+        self._name_columns([each for each in leaves if not each.table], "", ".")
+        self._name_columns(tables, "table", ".")
+        for node in nodes:
+            self._define(node)
+
+    def resolved(self, expression: Expression) -> Expression:
+        """The expression over columns of the sources alone."""
+        return self._resolved(expression, frozenset(), 0)
+
+    def _resolved(self, expression: Expression, within: frozenset[int], below: int) -> Expression:
+        """``within`` are the columns on the way here; so many unions are not ``below``."""
+        if expression.name == ALIAS:
+            return self._resolved(expression.children[0], within, below)
+        number = expression.id if expression.name == ATTRIBUTE else None
+        if number is not None:
+            for at, union in enumerate(self._unions[below:], below):
+                if number in union:
+                    parts = [self._resolved(each, within, at + 1) for each in union[number]]
+                    return parts[0] if len(parts) == 1 else Expression(UNITED, tuple(parts))
+            if number in self._found and number not in within:
+                return self._resolved(self._found[number], within | {number}, below)
+        children = tuple(self._resolved(each, within, below) for each in expression.children)
+        return Expression(expression.name, children, expression.fields)
+
+    def _name_columns(self, leaves: Sequence[PlanNode], word: str, dot: str) -> None:
+        """Columns of several sources are distinguished by the sources' order in the plan."""
+        for at, leaf in enumerate(leaves):
+            place = str(at) if len(leaves) > 1 else ""
+            before = " ".join(each for each in (word, place) if each)
+            if not before:
+                continue
+            for column in leaf.expressions("output"):
+                if column.name == ATTRIBUTE and column.id is not None:
+                    name = f"{before}{dot}{column.fields['name']}"
+                    self._found[column.id] = Expression(ATTRIBUTE, (), {"name": name})
+
+    def _define(self, node: PlanNode) -> None:
+        for name in ("projectList", "resultExpressions", "groupingExpressions"):
+            for each in node.expressions(name):
+                if each.name == ALIAS and each.id is not None:
+                    self._found[each.id] = each.children[0]
+        self._pair(node, "resultAttrs", "udfs")
+        self._pair(node, "aggregateAttributes", "aggregateExpressions")
+        self._generate(node)
+        self._expand(node)
+
+    def _pair(self, node: PlanNode, columns: str, computed: str) -> None:
+        pairs = zip(node.expressions(columns), node.expressions(computed), strict=False)
+        for column, expression in pairs:
+            if column.id is not None:
+                self._found[column.id] = expression
+
+    def _generate(self, node: PlanNode) -> None:
+        """The columns of a generator such as `explode`."""
+        for made in node.expressions("generator"):
+            for place, column in enumerate(node.expressions("generatorOutput")):
+                if column.id is not None:
+                    self._found[column.id] = Expression(made.name, made.children, {"column": place})
+
+    def _expand(self, node: PlanNode) -> None:
+        """The columns of a node that makes several rows of one."""
+        projections = node.fields.get("projections")
+        if not projections:
+            return
+        rows = [[parse_tree(each) for each in row if each] for row in projections]
+        for place, column in enumerate(node.expressions("output")):
+            made = [row[place] for row in rows]
+            if column.id is not None and any(each.id != column.id for each in made):
+                self._found[column.id] = Expression(ONE_OF, tuple(made))
+
+
+def _united(node: PlanNode) -> Union:
+    """Of each column of a union, by its number, the columns of all parts in their order."""
+    parts = [each.output for each in node.children if not each.is_control] or [node.output]
+    columns = zip((each.id for each in node.output), zip(*parts, strict=True), strict=True)
+    return {number: own for number, own in columns if number is not None}
