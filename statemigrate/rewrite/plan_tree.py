@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -206,7 +207,13 @@ def _table(java: Any, name: str) -> str:
         return f"table {java.table().name()}"
     if "range" in members:
         return str(java.range().toString()).partition(", splits")[0]
-    return "rows made by the code"
+    return f"rows in the code, {_digest(java.rows())}" if "rows" in members else "rows made by code"
+
+
+def _digest(rows: Any) -> str:
+    """A short hash of rows that are part of the code, in whichever order they are."""
+    texts = sorted(str(rows.apply(at).toString()) for at in range(rows.size()))
+    return sha256("\n".join(texts).encode()).hexdigest()[:8]
 
 
 def _table_within(plan: Any) -> str:

@@ -56,14 +56,14 @@ class OperatorFact:
 Facts = Mapping[int, tuple[OperatorFact, ...]]
 """The facts of operators by their numbers, sorted."""
 
-_FILTER, _UNION = "FilterExec", "UnionExec"
+_FILTER, _UNION, _EXPAND = "FilterExec", "UnionExec", "ExpandExec"
 _PLANNER_ADDS = ("IsNotNull", "DynamicPruningExpression")
 """Conditions that Spark's optimizer adds by itself where others need them."""
 _CUSTOM = ("TransformWithState", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState")
 """How the names of operators begin whose code gets whole rows, by the names of the columns."""
 _COLUMNS_ALONE = frozenset(
     {
-        *("ProjectExec", "ExpandExec", "BatchEvalPythonExec", "ArrowEvalPythonExec"),
+        *("ProjectExec", "BatchEvalPythonExec", "ArrowEvalPythonExec"),
         *("WholeStageCodegenExec", "InputAdapter", "ShuffleExchangeExec", "BroadcastExchangeExec"),
         *("SortExec", "ColumnarToRowExec", "RowToColumnarExec", "UpdateEventTimeColumnExec"),
         *("SerializeFromObjectExec", "DeserializeToObjectExec", "AppendColumnsExec"),
@@ -173,6 +173,8 @@ def _other_rows(node: PlanNode, definitions: Definitions, side: str) -> Iterator
         # The operator's own are compared function by function.
         if node.is_static:
             yield OperatorFact("table", _step(node, definitions), side)
+    elif node.name == _EXPAND:
+        yield OperatorFact("rows", f"{node.java.projections().size()} rows of each", side)
     elif node.number is None and node.name not in _COLUMNS_ALONE:
         yield OperatorFact("rows", _step(node, definitions), side)
         if "func" in node.fields:

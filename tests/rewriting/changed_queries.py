@@ -357,6 +357,138 @@ _add(
     ("a function of pandas has other code", _mapped(_each_twice), YES, UNNOTICED),
 )
 
+# What happens to rows before an operator.
+
+_AREAS = "SELECT * FROM VALUES ('k1', 'north', 1), ('k2', 'south', 2) AS areas(k, area, low)"
+_OTHER_AREAS = _AREAS.replace("k2", "k3")
+
+
+def _counts(make: Callable[[DataFrame], DataFrame]) -> Callable[..., DataFrame]:
+    return _typed(lambda r: make(r).groupBy("k").count())
+
+
+def _with_areas(
+    how: str = "inner",
+    areas: str = _AREAS,
+    on: str = "r.k = areas.k",
+    hint: str = "broadcast",
+) -> Callable[..., DataFrame]:
+    def make(rows: DataFrame) -> DataFrame:
+        table = rows.sparkSession.sql(areas).alias("areas").hint(hint)
+        joined = rows.alias("r").join(table, F.expr(on), how)
+        return joined.groupBy("r.k").agg(F.sum("v"))
+
+    return _typed(make)
+
+
+_add(
+    "Tables before an operator",
+    _with_areas(),
+    "update",
+    ("the table is another", _with_areas(areas=_OTHER_AREAS), YES, UNNOTICED),
+    ("a column that nothing reads", _with_areas(areas=_AREAS.replace("south", "")), YES, SAME),
+    ("the table is filtered", _with_areas(areas=f"{_AREAS} WHERE low > 1"), YES, UNNOTICED),
+    ("a left join", _with_areas("left"), YES, UNNOTICED),
+    ("rows that are in the table alone", _with_areas("left_semi"), YES, UNNOTICED),
+    ("another key", _with_areas(on="r.region = areas.k"), YES, UNNOTICED),
+    ("a condition more", _with_areas(on="areas.k = r.k AND v > low"), YES, UNNOTICED),
+    ("Spark joins it in another way", _with_areas(hint="merge"), YES, SAME),
+    (
+        "the table is not joined any more",
+        _typed(lambda r: r.groupBy("k").agg(F.sum("v"))),
+        YES,
+        UNNOTICED,
+    ),
+)
+_add(
+    "Tables before an operator",
+    _counts(lambda r: r),
+    "update",
+    (
+        "a table is joined",
+        _counts(lambda r: r.join(r.sparkSession.sql(_AREAS), "k")),
+        YES,
+        UNNOTICED,
+    ),
+    (
+        "a table is joined afterwards",
+        _typed(lambda r: r.groupBy("k").count().join(r.sparkSession.sql(_AREAS), "k")),
+        YES,
+        SAME,
+    ),
+    (
+        "rows that a table has, by a subquery",
+        _counts(lambda r: r.where("v IN (SELECT id FROM range(30))")),
+        YES,
+        UNNOTICED,
+    ),
+    (
+        "a bound that a subquery computes",
+        _counts(lambda r: r.where("v > (SELECT count(*) FROM range(3))")),
+        YES,
+        UNNOTICED,
+    ),
+)
+
+
+def _split_by(by: str = ",", outer: bool = False) -> Callable[..., DataFrame]:
+    function = F.explode_outer if outer else F.explode
+    return _counts(lambda r: r.withColumn("w", function(F.split("region", by))))
+
+
+def _as_they_are(frames: Any) -> Any:
+    yield from frames
+
+
+def _first_alone(frames: Any) -> Any:
+    for frame in frames:
+        yield frame.head(1)
+
+
+def _rows_by(function: Any) -> Callable[..., DataFrame]:
+    return _counts(lambda r: r.mapInPandas(function, r.schema))
+
+
+_add(
+    "Rows before an operator",
+    _counts(lambda r: r),
+    "update",
+    ("one row becomes several", _split_by(), YES, UNNOTICED),
+    ("a sample is taken", _counts(lambda r: r.sample(0.5)), YES, UNNOTICED),
+    (
+        "columns become rows",
+        _counts(
+            lambda r: r.unpivot("k", [F.col("v"), F.length("region").cast("bigint")], "n", "w")
+        ),
+        YES,
+        UNNOTICED,
+    ),
+    ("a function makes rows", _rows_by(_as_they_are), YES, UNNOTICED),
+    ("the stream is read twice", _counts(lambda r: r.union(r)), YES, UNNOTICED),
+    ("rows are spread anew", _counts(lambda r: r.repartition(3)), YES, SAME),
+    ("a column is added before it", _counts(lambda r: r.withColumn("z", F.col("v"))), YES, SAME),
+)
+_add(
+    "Rows before an operator",
+    _split_by(),
+    "update",
+    ("split elsewhere", _split_by(";"), YES, UNNOTICED),
+    ("rows without values stay", _split_by(outer=True), YES, UNNOTICED),
+)
+_add(
+    "Rows before an operator",
+    _counts(lambda r: r.sample(0.5)),
+    "update",
+    ("a larger sample", _counts(lambda r: r.sample(0.9)), YES, UNNOTICED),
+    ("a sample with another seed", _counts(lambda r: r.sample(0.5, seed=7)), YES, SAME),
+)
+_add(
+    "Rows before an operator",
+    _rows_by(_as_they_are),
+    "update",
+    ("the function that makes them has other code", _rows_by(_first_alone), YES, UNNOTICED),
+)
+
 # Windows and watermarks.
 
 
