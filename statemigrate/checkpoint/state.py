@@ -65,10 +65,14 @@ class Schemas:
 
 @dataclass(frozen=True)
 class StoredPartition:
-    """One partition of a store: its files, and the numbers of its column families."""
+    """One partition of a store: its files, and the numbers of its column families.
+
+    ``keys`` is how many its snapshot has; None where no snapshot says it.
+    """
 
     version: StoreVersion
     families: Mapping[str, int]
+    keys: int | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class StoredFamily:
             raise error.but(summary=f"{folder}: {error.summary}", path=folder) from error
 
     def _decoded(self, partition: int, start: bytes, stop: bytes | None) -> Iterator[Batch]:
-        for keys, values in _parted(self.raw(partition, start, stop)):
+        for keys, values in in_parts(self.raw(partition, start, stop)):
             yield self.decode(partition, keys, values)
 
     def _codecs(self, partition: int) -> tuple[KeyCodec, ValueCodec]:
@@ -281,7 +285,11 @@ def stored_partition(
     unique = None if not ids else ids[operator.number][partition][place]
     version = rocksdb_version(files, folder, shape.batch + 1, unique, codec_of(shape.conf))
     snapshot = snapshot_of(files, version)
-    return StoredPartition(version, {} if snapshot is None else dict(snapshot.families))
+    if snapshot is None:
+        return StoredPartition(version, {})
+    return StoredPartition(
+        version, dict(snapshot.families), None if snapshot.keys < 0 else snapshot.keys
+    )
 
 
 # Where Spark looks for a key.
@@ -321,7 +329,8 @@ def _behind(start: bytes) -> bytes | None:
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
-def _parted(found: Iterator[tuple[Rows, Rows]]) -> Iterator[tuple[Rows, Rows]]:
+def in_parts(found: Iterator[tuple[Rows, Rows]]) -> Iterator[tuple[Rows, Rows]]:
+    """The same rows, so many at a time that memory has room for them once they are decoded."""
     for keys, values in found:
         start = 0
         while start < len(keys):

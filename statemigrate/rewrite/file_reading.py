@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks
-from statemigrate.checkpoint.logs.entries import codec_of, is_avro, is_rocksdb
+from statemigrate.blocks import in_blocks
+from statemigrate.checkpoint.logs.entries import is_avro, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, used_partitions
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
@@ -34,13 +34,11 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec
 from statemigrate.checkpoint.rows.wrapping import RowLayout
+from statemigrate.checkpoint.state import Batch, StoredPartition, in_parts, stored_partition
 from statemigrate.checkpoint.stores.changelog import PUT, Changes
 from statemigrate.checkpoint.stores.files import (
     LARGEST_ZIP,
     StoreVersion,
-    hdfs_version,
-    rocksdb_version,
-    store_folder,
 )
 from statemigrate.checkpoint.stores.reading import (
     fold_state,
@@ -74,16 +72,6 @@ if TYPE_CHECKING:
 
 
 _MANY = 50_000
-Batch = tuple[pa.StructArray, pa.Array]
-"""Keys, and for each a struct, or the list of a list's elements."""
-
-
-@dataclass(frozen=True)
-class StoredStore:
-    """A store of one partition: its files, and the numbers of its column families."""
-
-    version: StoreVersion
-    families: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -95,7 +83,7 @@ class StoredOperator:
 
     root: Path
     conf: Mapping[str, str]
-    stores: Mapping[str, tuple[StoredStore, ...]]
+    stores: Mapping[str, tuple[StoredPartition, ...]]
 
     @property
     def partitions(self) -> int:
@@ -122,12 +110,12 @@ class StoredOperator:
     def _raw(self, version: StoreVersion, number: int | None) -> Iterator[tuple[Rows, Rows]]:
         files = LocalFiles(self.root)
         if not is_rocksdb(self.conf):
-            yield from _parted(read_hdfs_state(files, version, self.conf))
+            yield from in_parts(read_hdfs_state(files, version, self.conf))
         elif version.shared and not version.changes:
             prefix = b"" if number is None else number.to_bytes(FAMILY, "little", signed=True)
-            yield from _tables(files, version, prefix)
+            yield from read_tables(files, version, prefix)
         else:
-            for keys, values in _parted(iter([self._merged_state(files, version)])):
+            for keys, values in in_parts(iter([self._merged_state(files, version)])):
                 of_family = (
                     np.ones(len(keys), bool) if number is None else families_of(keys) == number
                 )
@@ -138,30 +126,10 @@ class StoredOperator:
             return read_changelog_state(files, version, self.conf)
         puts = (
             Changes(np.full(len(keys), PUT, np.uint8), keys, values)
-            for keys, values in _tables(files, version, b"")
+            for keys, values in read_tables(files, version, b"")
         )
         changes = chain(puts, read_changes(files, version, self.conf))
         return fold_state(changes, self.conf)
-
-
-def _tables(files: LocalFiles, version: StoreVersion, prefix: bytes) -> Iterator[tuple[Rows, Rows]]:
-    return read_tables(files, version, prefix)
-
-
-def _parted(found: Iterator[tuple[Rows, Rows]]) -> Iterator[tuple[Rows, Rows]]:
-    for keys, values in found:
-        start = 0
-        while start < len(keys):
-            end = _end_of_block(values, start)
-            yield keys.slice(start, end), values.slice(start, end)
-            start = end
-
-
-def _end_of_block(values: Rows, start: int) -> int:
-    """Where a block of rows ends: so many, or as many bytes as one has room for."""
-    full = values.starts[start] + BYTES_IN_BLOCK
-    end = int(np.searchsorted(values.starts, full, "left"))
-    return min(max(end, start + 1), start + _MANY, len(values))
 
 
 # Whether tasks can read an operator's state from its files, and where those are.
@@ -183,10 +151,10 @@ def stored_operator(
         or (is_rocksdb(shape.conf) and is_avro(shape.conf))
     ):
         return None
-    stores: dict[str, tuple[StoredStore, ...]] = {}
+    stores: dict[str, tuple[StoredPartition, ...]] = {}
     for place, store in enumerate(operator.stores):
         found = [
-            _stored(files, shape, operator, place, partition)
+            stored_partition(files, shape, operator, place, partition)
             for partition in range(used_partitions(operator))
         ]
         if not all(_is_readable(store, each) for each in found):
@@ -195,20 +163,7 @@ def stored_operator(
     return StoredOperator(root, dict(shape.conf), stores)
 
 
-def _stored(
-    files: Files, shape: CheckpointShape, operator: OperatorShape, place: int, partition: int
-) -> StoredStore:
-    folder = store_folder(operator.number, partition, operator.stores[place].name)
-    if not is_rocksdb(shape.conf):
-        return StoredStore(hdfs_version(files, folder, shape.batch + 1), {})
-    ids = shape.commits[shape.batch].state_ids
-    unique = None if not ids else ids[operator.number][partition][place]
-    version = rocksdb_version(files, folder, shape.batch + 1, unique, codec_of(shape.conf))
-    found_snapshot = snapshot_of(files, version)
-    return StoredStore(version, {} if found_snapshot is None else dict(found_snapshot.families))
-
-
-def _is_readable(store: StoreShape, found: StoredStore) -> bool:
+def _is_readable(store: StoreShape, found: StoredPartition) -> bool:
     if not store.has_families:
         return True
     has_numbers = all(family.name in found.families for family in store.families)
