@@ -13,16 +13,15 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.entries import FILE_IDS, read_commit, read_entry
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.operators.described import (
     read_operator,
     read_operator_entry,
@@ -68,6 +67,7 @@ PAGES = "statemigrate_pages"
 Where the operator has a name, that of the variable ends with it, after an underscore."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
+T = TypeVar("T")
 Which = int | str | None
 """The operator that is meant: Spark's number, or the name that ``paged`` gave its own. The empty
 name is that of pages without one; None is whichever could be meant."""
@@ -605,28 +605,29 @@ class SparkCheckpoint:
         state without an envelope. Keys that have only a timeout are left out. Raises
         `CheckpointError` where it is not clear which operator is meant.
         """
-        found = self.operators()
-        meant = [each for each in found if each.is_meant(self._operator)]
-        held = [(each, self._function_state(each)) for each in meant if each.is_function]
-        envelopes = [(each, frame) for each, frame in held if _has_envelopes(frame)]
-        if not envelopes:
+        return self._only_envelopes(lambda each: [self._function_state(each)], _has_envelopes)
+
+    def _only_envelopes(
+        self, state_of: Callable[[Operator], Iterable[T]], has_envelopes: Callable[[T], bool]
+    ) -> T | None:
+        """The one state of a function that is in envelopes; None without any.
+
+        Raises `CheckpointError` where another operator could be meant as well.
+        """
+        meant = [each for each in self.operators() if each.is_meant(self._operator)]
+        found = [
+            (each, state)
+            for each in meant
+            if each.is_function
+            for state in state_of(each)
+            if has_envelopes(state)
+        ]
+        if not found:
             return None
         processors = [each for each in meant if each.is_processor]
-        if len(envelopes) + len(processors) > 1:
-            raise several(self.path, [*processors, *(each for each, _ in envelopes)])
-        return envelopes[0][1]
-
-    def operator_rows(self, operator: int, store: str, side: str | None = None) -> DataFrame:
-        """The ``key``, ``value`` and ``partition_id`` of one of Spark's own operators.
-
-        ``store`` is one of its stores; ``side`` that of a join whose sides share one.
-        """
-        reader = self._state(operator)
-        if side is not None:
-            reader = reader.option("joinSide", side)
-        elif store != DEFAULT:
-            reader = reader.option("storeName", store)
-        return reader.load(self._readable_uri()).select("key", "value", "partition_id")
+        if len(found) + len(processors) > 1:
+            raise several(self.path, [*processors, *(each for each, _ in found)])
+        return found[0][1]
 
     def function_state(self) -> DataFrame:
         """The ``key``, ``value`` and ``partition_id`` of the ``applyInPandasWithState`` meant.

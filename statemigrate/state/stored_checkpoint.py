@@ -10,7 +10,7 @@ from statemigrate.checkpoint.state import CommittedState, StoredFamily
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
-from statemigrate.native.checkpoint import SparkCheckpoint, Which, several
+from statemigrate.native.checkpoint import SparkCheckpoint, Which
 from statemigrate.state.rows import UserRows
 
 if TYPE_CHECKING:
@@ -97,21 +97,8 @@ class StoredCheckpoint(SparkCheckpoint):
         None for state of any other operator, and for state without an envelope. Raises
         `CheckpointError` where it is not clear which operator is meant.
         """
-        found = self.operators()
-        meant = [each for each in found if each.is_meant(self._operator)]
-        held = [
-            (each, family)
-            for each in meant
-            if each.is_function
-            for family in self._families_of(each.id)
-            if has_envelopes(family)
-        ]
-        if not held:
-            return None
-        processors = [each for each in meant if each.is_processor]
-        if len(held) + len(processors) > 1:
-            raise several(self.path, [*processors, *(each for each, _ in held)])
-        return UserRows(held[0][1])
+        found = self._only_envelopes(lambda each: self._families_of(each.id), has_envelopes)
+        return None if found is None else UserRows(found)
 
     def grouping_key(self) -> StructType:
         """The type of the grouping key; without a field where no state is declared."""
