@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -16,7 +15,6 @@ from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.meaning import PlanItem, PlanStep
@@ -83,16 +81,15 @@ def plan(
     if checkpoints is None:
         return _plan_of(required("plan", checkpoint), target, project, rules or {})
     require_alone("plan", "checkpoints", checkpoint=checkpoint, target=target)
-    from statemigrate.commands.fleet import found_or_error, named_checkpoints
+    from statemigrate.commands.fleet import look_at_each, named_checkpoints
 
-    def look(named: NamedCheckpoint) -> NamedPlan:
-        wanted = partial(_plan_of, named.path, code_of(named), project, rules or {})
-        found = found_or_error(named, wanted)
-        if isinstance(found, StatemigrateError):
-            return NamedPlan(named, None, found)
-        return NamedPlan(named, found)
+    named = named_checkpoints(checkpoints)
+    code = {each.path: code_of(each) for each in named}
 
-    return Plans(tuple(map(look, named_checkpoints(checkpoints))))
+    def look(path: str, own: Project) -> ChangePlan:
+        return _plan_of(path, code[path], own, rules or {})
+
+    return Plans(tuple(NamedPlan(*each) for each in look_at_each(named, look, project)))
 
 
 def _plan_of(

@@ -89,25 +89,7 @@ def repair(  # noqa: PLR0913 - all but one by name
 ) -> Repair:
     """Find damage in the checkpoint of a stopped query, and repair it.
 
-    Without ``apply`` nothing is changed: the result lists the damage and the possible repairs. With
-    it, they are made.
-
-    **The embedded engine**: every durable file of every kept version is compared with its checksum.
-    A partition with damaged files is made from a proven working copy, from its base, or from the
-    files of older versions. It is stored again, read back and compared. ``working_directory`` is
-    the query's own, if it has one. If the last committed version cannot be made, the query can go
-    ``back_to`` an older complete one. The batches after it run again, so their output reaches the
-    sink a second time. Entries that are removed from Spark's logs are set aside.
-
-    **Spark's own state**: Spark forgets families that code without statemigrate does not declare.
-    They are read as of the last batch that had them, and restored in the ``new`` checkpoint, by
-    default next to the old one, which is only read. A key with a newer value keeps it, and a key
-    that was deleted since stays deleted. ``accept`` answers questions that no file answers;
-    ``accept_edited`` names families to give up. ``wait`` is the number of seconds for which the
-    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as in `backfill`.
-
-    Raises `CheckpointInUseError` while the query runs, and `CheckpointError` if ``checkpoint`` is
-    not the checkpoint of a query with state. Nothing is changed then.
+    This is `doctor` with ``repair``, which describes the parameters and the errors.
     """
     project = Project(migrations, {}, {}, spark, operator, tuple(accept_edited))
     path = str(checkpoint)
