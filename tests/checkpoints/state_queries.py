@@ -16,6 +16,19 @@ HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvi
 PROVIDER = "stateStore.providerClass"
 CHANGELOG = "stateStore.rocksdb.changelogCheckpointing.enabled"
 IDS = "stateStore.checkpointFormatVersion"
+OPERATORS = [
+    "aggregation",
+    "windows",
+    "no keys",
+    "deduplicate",
+    "deduplicate within watermark",
+    "sessions",
+    "join",
+    "limit",
+    "groups",
+]
+"""Spark's own operators, each in every provider."""
+CHECKED = {"stateStore.rowChecksum.enabled": "true"}
 WAYS = {
     "hdfs": {PROVIDER: HDFS},
     "rocksdb": {PROVIDER: ROCKSDB},

@@ -6,6 +6,7 @@ A cell for each operator, provider, encoding, checkpoint format and state format
 import itertools
 
 import pytest
+from state_queries import CHECKED, OPERATORS
 
 from statemigrate.checkpoint.logs.entries import is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import is_derived
@@ -16,18 +17,6 @@ from statemigrate.rewrite.reading import StateReader, rewriting_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
-OPERATORS = [
-    "aggregation",
-    "windows",
-    "no keys",
-    "deduplicate",
-    "deduplicate within watermark",
-    "sessions",
-    "join",
-    "limit",
-    "groups",
-]
-CHECKED = {"stateStore.rowChecksum.enabled": "true"}
 AVRO = {"stateStore.encodingFormat": "avro"}
 COMMAS = {"stateStore.rocksdb.mergeOperatorVersion": "1"}
 ON_ROCKSDB = ["rocksdb", "changelogs", "rocksdb with ids", "changelogs with ids"]

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from state_queries import CHECKED, OPERATORS
 
 from statemigrate.checkpoint.shape import describe
 from statemigrate.errors import CorruptFileError, RewriteError
@@ -14,18 +15,6 @@ from statemigrate.rewrite.reading import StateReader, rewriting_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
-OPERATORS = [
-    "aggregation",
-    "windows",
-    "no keys",
-    "deduplicate",
-    "deduplicate within watermark",
-    "sessions",
-    "join",
-    "limit",
-    "groups",
-]
-CHECKED = {"stateStore.rowChecksum.enabled": "true"}
 CASES = [
     *((name, "hdfs", {}) for name in OPERATORS),
     *((name, "rocksdb", {}) for name in OPERATORS),

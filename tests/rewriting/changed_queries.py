@@ -357,7 +357,7 @@ _add(
     ("a function of pandas has other code", _mapped(_each_twice), YES, UNNOTICED),
 )
 
-# What happens to rows before an operator.
+# Tables that the code itself makes.
 
 _AREAS = "SELECT * FROM VALUES ('k1', 'north', 1), ('k2', 'south', 2) AS areas(k, area, low)"
 _OTHER_AREAS = _AREAS.replace("k2", "k3")
@@ -382,7 +382,7 @@ def _with_areas(
 
 
 _add(
-    "Tables before an operator",
+    "Tables that rows are joined with",
     _with_areas(),
     "update",
     ("the table is another", _with_areas(areas=_OTHER_AREAS), YES, UNNOTICED),
@@ -401,7 +401,7 @@ _add(
     ),
 )
 _add(
-    "Tables before an operator",
+    "Tables that rows are joined with",
     _counts(lambda r: r),
     "update",
     (
@@ -450,11 +450,10 @@ def _rows_by(function: Any) -> Callable[..., DataFrame]:
 
 
 _add(
-    "Rows before an operator",
+    "Steps before an operator",
     _counts(lambda r: r),
     "update",
     ("one row becomes several", _split_by(), YES, UNNOTICED),
-    ("a sample is taken", _counts(lambda r: r.sample(0.5)), YES, UNNOTICED),
     (
         "columns become rows",
         _counts(
@@ -469,21 +468,14 @@ _add(
     ("a column is added before it", _counts(lambda r: r.withColumn("z", F.col("v"))), YES, SAME),
 )
 _add(
-    "Rows before an operator",
+    "Steps before an operator",
     _split_by(),
     "update",
     ("split elsewhere", _split_by(";"), YES, UNNOTICED),
     ("rows without values stay", _split_by(outer=True), YES, UNNOTICED),
 )
 _add(
-    "Rows before an operator",
-    _counts(lambda r: r.sample(0.5)),
-    "update",
-    ("a larger sample", _counts(lambda r: r.sample(0.9)), YES, UNNOTICED),
-    ("a sample with another seed", _counts(lambda r: r.sample(0.5, seed=7)), YES, SAME),
-)
-_add(
-    "Rows before an operator",
+    "Steps before an operator",
     _rows_by(_as_they_are),
     "update",
     ("the function that makes them has other code", _rows_by(_first_alone), YES, UNNOTICED),
