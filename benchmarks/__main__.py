@@ -21,6 +21,7 @@ from benchmarks import (
     sharing,
     sizes,
     state_rows,
+    state_tables,
 )
 from benchmarks.measuring import Result, as_json, table
 
@@ -34,6 +35,7 @@ _FULL = {
     "pace": pacing.measure,
     "dry_run": dry_runs.measure,
     "state_rows": state_rows.measure,
+    "state_tables": state_tables.measure,
     "rewrites": rewrites.measure,
     "share": sharing.measure,
     "sizes": sizes.measure,
@@ -53,6 +55,7 @@ _QUICK = {
     ),
     "dry_run": lambda: dry_runs.measure(40_000, 1, 2_000),
     "state_rows": lambda: state_rows.measure(100_000, 2),
+    "state_tables": lambda: state_tables.measure(50_000, 1),
     "rewrites": lambda: rewrites.measure(50_000, 1, 2_000, 300_000),
     "share": lambda: sharing.measure(1_000_000, 1_000, 1),
     "sizes": lambda: sizes.measure(100_000, 1),

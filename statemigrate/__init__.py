@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.backfill import backfill_status, pause_backfill
-    from statemigrate.commands.change_plan import ChangePlan
+    from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
     from statemigrate.commands.current import (
         Current,
         CurrentOf,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         LogOf,
     )
     from statemigrate.commands.deployed import Behind
+    from statemigrate.commands.diff import StateDiff, StoreDiff, diff
     from statemigrate.commands.doctor import doctor
     from statemigrate.commands.dry_run import Trial, Trials, dry_run_all
     from statemigrate.commands.examination import Diagnosis, Examined
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         baseline,
     )
     from statemigrate.commands.plan import plan
+    from statemigrate.commands.plan_page import plan_page
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.script_verbs import check, history, new
     from statemigrate.commands.scripts import init
     from statemigrate.commands.seed import Seeding
+    from statemigrate.commands.sql import Selected, sql
     from statemigrate.commands.status import FamilyStatus, Status, StoreStatus
     from statemigrate.commands.status_page import status_page
     from statemigrate.commands.verbs import backfill, dry_run, status
@@ -121,6 +124,7 @@ _NAMES = {
     "statemigrate.commands.backfill": "backfill_status pause_backfill",
     "statemigrate.commands.current": ("Current CurrentOf CurrentStore Log LogEntry LogOf"),
     "statemigrate.commands.deployed": "Behind",
+    "statemigrate.commands.diff": "diff StateDiff StoreDiff",
     "statemigrate.commands.doctor": "doctor",
     "statemigrate.commands.dry_run": "dry_run_all dry_run_file Trial Trials",
     "statemigrate.commands.examination": "Diagnosis Examined",
@@ -129,9 +133,10 @@ _NAMES = {
     "statemigrate.commands.new_checkpoint": "rewrite",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
-    "statemigrate.commands.change_plan": "ChangePlan",
+    "statemigrate.commands.change_plan": "ChangePlan NamedPlan Plans",
     "statemigrate.commands.lock": "Locked",
     "statemigrate.commands.plan": "plan",
+    "statemigrate.commands.plan_page": "plan_page",
     "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
@@ -141,6 +146,7 @@ _NAMES = {
     "statemigrate.commands.script_verbs": "check history new",
     "statemigrate.commands.scripts": "init",
     "statemigrate.commands.seed": "Seeding",
+    "statemigrate.commands.sql": "Selected sql",
     "statemigrate.commands.status": "FamilyStatus Status StoreStatus",
     "statemigrate.commands.status_page": "status_page",
     "statemigrate.commands.verbs": "backfill dry_run status",
@@ -237,11 +243,13 @@ __all__ = [
     "Migration",
     "MissingPackageError",
     "NamedCheckpoint",
+    "NamedPlan",
     "NativeMetrics",
     "NewCode",
     "NewScript",
     "Pace",
     "PageError",
+    "Plans",
     "Preparation",
     "ProcessorError",
     "Rebase",
@@ -259,9 +267,11 @@ __all__ = [
     "RunningQuery",
     "ScriptError",
     "Seeding",
+    "Selected",
     "SourceMetrics",
     "SqlError",
     "StartupError",
+    "StateDiff",
     "StateReader",
     "StateTable",
     "StateTables",
@@ -270,6 +280,7 @@ __all__ = [
     "StatusMetrics",
     "StoppedBackfill",
     "StorageError",
+    "StoreDiff",
     "StoreStatus",
     "Struct",
     "TransformError",
@@ -286,6 +297,7 @@ __all__ = [
     "baseline",
     "check",
     "demo",
+    "diff",
     "doctor",
     "dry_run",
     "dry_run_all",
@@ -305,9 +317,11 @@ __all__ = [
     "paged",
     "pause_backfill",
     "plan",
+    "plan_page",
     "record_applied",
     "rewrite",
     "rollback",
+    "sql",
     "stateful",
     "status",
     "status_of_all",

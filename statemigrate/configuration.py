@@ -38,7 +38,9 @@ class NamedCheckpoint:
     """A query's checkpoint with a name in the project.
 
     ``code`` names its processors and functions, ``MODULE:OBJECT``; ``targets`` are revisions by
-    store, and ``operator`` is Spark's number of the stateful operator, or its name.
+    store, and ``operator`` is Spark's number of the stateful operator, or its name. ``query`` is
+    the function from streams to the result, ``MODULE:FUNCTION``, that `plan` looks at, and ``lock``
+    the lock file of the code that is deployed.
     """
 
     name: str
@@ -46,6 +48,8 @@ class NamedCheckpoint:
     code: tuple[str, ...] = ()
     targets: Mapping[str, str] = field(default_factory=dict)
     operator: int | str | None = None
+    query: str | None = None
+    lock: str | None = None
 
     def targets_over(self, others: Mapping[str, str] | None) -> dict[str, str]:
         """Its targets, and those of ``others`` for stores without one."""
@@ -59,8 +63,8 @@ class Configuration:
     The folder of ``migrations``, the ``checkpoint`` that commands are about, the ``checkpoints``
     that have a name, by store the ``targets``, the ``stores`` that have a name of the project's own
     for an operator's state, as in ``orders = "aggregation-0"``, by rule of `plan` the level in
-    ``rules``, and whether ``values`` of state are shown. The others are alembic's own, under its
-    own names, and hold for scripts that are written.
+    ``rules``, whether ``values`` of state are shown, and in ``mask`` the columns of which a hash is
+    shown. The others are alembic's own, under its own names, and hold for scripts that are written.
     """
 
     migrations: str | None = None
@@ -70,6 +74,7 @@ class Configuration:
     stores: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
     values: bool | None = None
+    mask: tuple[str, ...] = ()
     file_template: str | None = None
     truncate_slug_length: int | None = None
     timezone: str | None = None
@@ -101,8 +106,9 @@ def configured(directory: Path | None = None) -> Configuration:
     given["checkpoints"] = _checkpoints(source, given.pop("checkpoints", {}))
     for name, value in given.items():
         _check(source, name, value)
-    if "post_write_hooks" in given:
-        given["post_write_hooks"] = tuple(given["post_write_hooks"])
+    for name in ("post_write_hooks", "mask"):
+        if name in given:
+            given[name] = tuple(given[name])
     configuration = Configuration(**given)
     folder = source.path.parent
     return configuration if folder == start else _from_above(configuration, folder)
@@ -134,7 +140,12 @@ def _from_above(found: Configuration, folder: Path) -> Configuration:
         if found.checkpoint is None or found.checkpoint in found.checkpoints
         else placed(found.checkpoint),
         checkpoints={
-            name: replace(each, path=placed(each.path)) for name, each in found.checkpoints.items()
+            name: replace(
+                each,
+                path=placed(each.path),
+                lock=None if each.lock is None else placed(each.lock),
+            )
+            for name, each in found.checkpoints.items()
         },
     )
 
@@ -215,6 +226,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "stores": (dict, "a table of operators' stores, such as aggregation-0, by the names they get"),
     "rules": (dict, "a table of levels (error, warning, off) by rule"),
     "values": (bool, "true or false"),
+    "mask": (list, "a list of columns"),
     "file_template": (str, "a text"),
     "truncate_slug_length": (int, "a number"),
     "timezone": (str, "the name of a time zone"),
@@ -227,6 +239,8 @@ _PARTS: Mapping[str, tuple[type, str]] = {
     "code": (list, "a list of MODULE:OBJECT"),
     "targets": (dict, "a table of revisions by store"),
     "operator": (int, "the number or name of a stateful operator"),
+    "query": (str, "MODULE:FUNCTION"),
+    "lock": (str, "the path of a lock file"),
 }
 
 
@@ -276,7 +290,8 @@ def _check(source: _Source, name: str, value: Any) -> None:
     kind, words = _KINDS[name]
     is_table = isinstance(value, dict) and name != "checkpoints"
     parts: list[Any] = list(value.values()) if is_table else []
-    hooks = value if isinstance(value, list) else ()
+    hooks = value if isinstance(value, list) and name != "mask" else ()
+    parts += value if isinstance(value, list) and name == "mask" else ()
     if (
         not isinstance(value, kind)
         or (kind is int and isinstance(value, bool))

@@ -13,6 +13,7 @@ from statemigrate.deployment import Settings
 from statemigrate.deployment.code import is_only_looking, note_call
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
+from statemigrate.meaning.guard import guard_operator
 from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
 from statemigrate.native.control_source import is_migrated, with_backfill
 from statemigrate.native.decorator import mark
@@ -40,6 +41,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     on_error: Literal["raise", "quarantine"] = "raise",
     pages: int | None = None,
     operator: int | str | None = None,
+    accept: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The output of a ``StatefulProcessor`` whose state migrates while the stream runs.
 
@@ -61,6 +63,10 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     for five seconds, and nothing is changed if the query may be running. Code that is only tried,
     as by `plan`, changes nothing.
 
+    What the operator's keys are computed from, and what becomes of rows before it, is compared with
+    the checkpoint's record of the last start, as `guarded` does for a whole query; the first start
+    writes the record. ``accept`` has reasons for changes that are meant, by the names in the error.
+
     Raises what `with_backfill`, `migrated`, `paged` and `backfill` raise; `StartupError` for a name
     of an operator without ``pages``, or a number with them.
     """
@@ -75,7 +81,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
         name = _name(operator)
         if not is_migrated(processor):
             processor = mark(processor, settings)
-        return paged(
+        on_pages = paged(
             stream,
             by=by,
             processor=processor,
@@ -86,6 +92,8 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
             timeMode=time_mode,
             operator=name,
         )
+        _compare(on_pages, output_mode, checkpoint, f"pages-{name}" if name else "pages", accept)
+        return on_pages
     number = _number(operator)
     if not is_migrated(processor):
         own = replace(settings, checkpoint=str(checkpoint), operator=number)
@@ -99,7 +107,22 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
         _make_room(checkpoint)
     keys = (by,) if isinstance(by, str) else tuple(by)
     fed = with_backfill(stream, keys, checkpoint=checkpoint, operator=number)
-    return fed.groupBy(*keys).transformWithState(processor, output, output_mode, time_mode)
+    result = fed.groupBy(*keys).transformWithState(processor, output, output_mode, time_mode)
+    called = "operator" if number is None else f"operator-{number}"
+    _compare(result, output_mode, checkpoint, called, accept)
+    return result
+
+
+def _compare(
+    stream: DataFrame,
+    mode: str,
+    checkpoint: str | Path,
+    name: str,
+    accept: Mapping[str, str] | None,
+) -> None:
+    """Compare the operator with the record of its last start, unless code is only tried."""
+    if not is_only_looking():
+        guard_operator(stream, mode.lower(), checkpoint, name, accept or {})
 
 
 def _number(operator: int | str | None) -> int | None:

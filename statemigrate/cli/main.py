@@ -31,6 +31,8 @@ GROUPS = {
         "history": ("scripts", "List the scripts, or what was done to a checkpoint."),
         "get": ("view", "Print the value of a key in a store."),
         "export": ("view", "Write a store's keys and values to one file."),
+        "sql": ("sql", "Ask the stores of a checkpoint in SQL."),
+        "diff": ("diff", "Print what differs between two batches, or two checkpoints."),
     },
     "Write": {
         "init": ("scripts", "Make a folder for migration scripts."),

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from statemigrate.cli.options import (
     Settings,
+    all_option,
+    checkpoint_named,
     configuration,
-    named_paths,
+    file_to_write,
+    match_option,
+    named_by,
     shared_options,
 )
-from statemigrate.cli.output import console, print_json, print_line, print_sentence
+from statemigrate.cli.output import console, print_error, print_json, print_line, print_sentence
 from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from statemigrate.commands.change_plan import ChangePlan
+    from statemigrate.commands.change_plan import ChangePlan, Plans
+    from statemigrate.commands.new_code import NewCode
     from statemigrate.meaning import PlanItem
 
 _STYLES = {
@@ -31,7 +38,9 @@ _STYLES = {
 
 
 @click.command(epilog="Example: statemigrate plan checkpoints/orders --code pipeline:orders")
-@click.argument("checkpoint", callback=named_paths)
+@checkpoint_named
+@all_option
+@match_option
 @new_code_options
 @click.option(
     "--old-code",
@@ -41,9 +50,23 @@ _STYLES = {
 @lock_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, for a code review.")
+@click.option(
+    "--html", metavar="FILE", callback=file_to_write, help="Also write an HTML page for a review."
+)
 @shared_options()
 @click.pass_obj
-def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **given: Any) -> None:
+def plan(
+    settings: Settings,
+    /,
+    checkpoint: str,
+    match: str | None,
+    html: str | None,
+    *,
+    every: bool,
+    markdown: bool,
+    sarif: bool,
+    **given: Any,
+) -> None:
     """Report what happens to the state of CHECKPOINT when new code starts on it.
 
     The command runs the code once, on empty streams, and compares it with the checkpoint. It prints
@@ -55,31 +78,89 @@ def plan(settings: Settings, /, checkpoint: str, markdown: bool, sarif: bool, **
     in place of `min`, starts without an error. --old-code or --lock names the code that wrote the
     state.
 
+    --all plans for every checkpoint that has a name in pyproject.toml: `query` in its table names
+    the code, and `lock` the lock file of the deployed code. A checkpoint with a `query` needs no
+    --code by itself either.
+
     Exit code 0 if the code can start as it is, 1 if there is something to do or to decide first.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.plan import plan as make_plan
 
+    if every and (checkpoint or any(given.values())):
+        raise click.UsageError("--all takes checkpoints and their code from pyproject.toml alone.")
+    if match and not every:
+        raise click.UsageError("--match is for --all.")
+    shared: dict[str, Any] = {
+        "migrations": settings.migrations,
+        "stores": configuration().stores,
+        "rules": configuration().rules,
+    }
+    found: ChangePlan | Plans
     with spark_when_needed() as spark:
-        found = make_plan(
-            checkpoint,
-            target=new_code_of(given) if any(given.values()) else None,
-            migrations=settings.migrations,
-            stores=configuration().stores,
-            rules=configuration().rules,
-            spark=spark,
-        )
+        if every:
+            found = make_plan(checkpoints=named_by(match), spark=spark, **shared)
+        else:
+            found = make_plan(checkpoint, target=_target(checkpoint, given), spark=spark, **shared)
+    if html is not None:
+        _write(html, found)
     if settings.json:
         print_json(found.to_json())
     elif sarif:
-        print_json(sarif_of(found))
+        print_json(sarif_of(_plans_in(found, settings)))
     elif markdown:
-        for line in markdown_of(found):
+        for line in chain.from_iterable(map(markdown_of, _plans_in(found, settings))):
             print_line(line)
     else:
-        print_plan(found)
+        _print_found(found, settings)
     if found.asks:
         click.get_current_context().exit(1)
+
+
+def _target(checkpoint: str, given: dict[str, Any]) -> NewCode | None:
+    """The code that the options name, else that of the checkpoint's own table."""
+    from statemigrate.commands.plan import code_of
+
+    if any(given.values()):
+        return new_code_of(given)
+    of_path = [each for each in configuration().checkpoints.values() if each.path == checkpoint]
+    return code_of(of_path[0]) if of_path else None
+
+
+def _write(path: str, found: ChangePlan | Plans) -> None:
+    from statemigrate.commands.plan_page import plan_page
+    from statemigrate.files.documents import replacing
+
+    with replacing(Path(path)) as stream:
+        stream.write(plan_page(found).encode())
+
+
+def _plans_in(found: ChangePlan | Plans, settings: Settings) -> list[ChangePlan]:
+    """The plans that there are, and errors of the others on stderr."""
+    from statemigrate.commands.change_plan import ChangePlan
+
+    if isinstance(found, ChangePlan):
+        return [found]
+    for each in found.by_need:
+        if each.error is not None:
+            print_error(each.error, settings)
+    return [each.plan for each in found.by_need if each.plan is not None]
+
+
+def _print_found(found: ChangePlan | Plans, settings: Settings) -> None:
+    from statemigrate.commands.change_plan import ChangePlan
+
+    plans = _plans_in(found, settings)
+    if isinstance(found, ChangePlan):
+        print_plan(found)
+        return
+    for each in plans:
+        if each.asks:
+            print_plan(each)
+            console().print()
+    for named in found.by_need:
+        if not named.asks:
+            print_sentence(f"{named.checkpoint.name}: nothing to do")
 
 
 def print_plan(found: ChangePlan) -> None:
@@ -96,13 +177,22 @@ def print_plan(found: ChangePlan) -> None:
     print_items(found.items)
     screen.print()
     for number, step in enumerate(found.steps, 1):
-        print_sentence(f"{number}. {step.text}")
+        print_sentence(f"{number}. {step.text}{_about(step.seconds)}")
         if step.command:
             print_sentence(f"   {step.command}")
     if found.stops:
-        print_sentence("The query is stopped while its state is rewritten.")
+        stopped = _about(found.seconds_stopped)
+        print_sentence(f"The query is stopped while its state is rewritten{stopped}.")
+    if found.basis:
+        print_sentence(f"Times are for {found.basis}.")
     if found.undo:
         print_sentence(f"Back: {found.undo}")
+
+
+def _about(seconds: float | None) -> str:
+    from statemigrate.inspect.report_text import rough
+
+    return "" if seconds is None else f" (about {rough(seconds)})"
 
 
 def print_items(items: Sequence[PlanItem]) -> None:
@@ -137,7 +227,7 @@ def markdown_of(found: ChangePlan) -> list[str]:
         lines.append("")
     lines += [f"{rest} {'other is' if rest == 1 else 'others are'} the same, or go on.", ""]
     for number, step in enumerate(found.steps, 1):
-        lines.append(f"{number}. {markdown_text(step.text)}")
+        lines.append(f"{number}. {markdown_text(step.text)}{_about(step.seconds)}")
         if step.command:
             lines += ["   ```sh", f"   {step.command}", "   ```"]
     if found.undo.startswith("statemigrate "):
@@ -147,15 +237,16 @@ def markdown_of(found: ChangePlan) -> list[str]:
     return lines
 
 
-def sarif_of(found: ChangePlan) -> dict[str, Any]:
-    """The plan as SARIF 2.1.0: a result for each item that asks for something, at the code's line.
+def sarif_of(plans: Sequence[ChangePlan]) -> dict[str, Any]:
+    """The plans as SARIF 2.1.0: a result for each item that asks for something, at the code's line.
 
     Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
     """
     from statemigrate.meaning import VERDICTS
     from statemigrate.meaning.rules import RULES
 
-    names = {each.rule or each.verdict for each in found.items if each.asks or each.level}
+    found = [(plan, each) for plan in plans for each in plan.items if each.asks or each.level]
+    names = {each.rule or each.verdict for _, each in found}
     rules = [
         {"id": name, "shortDescription": {"text": RULES.get(name) or VERDICTS[name]}}  # type: ignore[index]
         for name in sorted(names)
@@ -165,10 +256,9 @@ def sarif_of(found: ChangePlan) -> dict[str, Any]:
             "ruleId": each.rule or each.verdict,
             "level": "error" if each.asks else "warning",
             "message": {"text": f"{each.name}: {VERDICTS[each.verdict]}: {each.text}"},
-            "locations": _locations(found.code),
+            "locations": _locations(plan.code),
         }
-        for each in found.items
-        if each.asks or each.level
+        for plan, each in found
     ]
     driver = {"name": "statemigrate", "rules": rules}
     return {

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.commands.change_plan import ChangePlan
+from statemigrate.commands.arguments import require_alone, required
+from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
+from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import revision_in, store_of
+from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.meaning import PlanItem, PlanStep
@@ -23,29 +27,80 @@ from statemigrate.rewrite.column_pairing import operator_name, store_families
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
+    from statemigrate.commands.fleet import Named
     from statemigrate.commands.new_code import NewCode
     from statemigrate.native.session import Spark
 
 
+@overload
 def plan(
     checkpoint: str | Path,
     *,
+    target: NewCode | None = ...,
+    migrations: str | Path | None = ...,
+    stores: Mapping[str, str] | None = ...,
+    rules: Mapping[str, str] | None = ...,
+    spark: Spark = ...,
+) -> ChangePlan: ...
+
+
+@overload
+def plan(
+    *,
+    checkpoints: Named,
+    migrations: str | Path | None = ...,
+    stores: Mapping[str, str] | None = ...,
+    rules: Mapping[str, str] | None = ...,
+    spark: Spark = ...,
+) -> Plans: ...
+
+
+def plan(
+    checkpoint: str | Path | None = None,
+    *,
+    checkpoints: Named | None = None,
     target: NewCode | None = None,
     migrations: str | Path | None = "migrations",
     stores: Mapping[str, str] | None = None,
     rules: Mapping[str, str] | None = None,
     spark: Spark = None,
-) -> ChangePlan:
+) -> ChangePlan | Plans:
     """Report what happens to the state of ``checkpoint`` when the code in ``target`` starts on it.
 
     The new code runs once on empty streams. Its ``old_code``, or the ``lock`` file of that code
-    from `lock`, shows the meaning of the state. Without new code, only the scripts are compared
+    from `check`, shows the meaning of the state. Without new code, only the scripts are compared
     with the state. Nothing is written, and the query may be running.
+
+    With ``checkpoints``, paths by name, the result has the plans of all of them, and the error of
+    each one that fails. A `NamedCheckpoint` names its code in ``query``, and the lock file of the
+    deployed code in ``lock``.
 
     Raises `CheckpointError` and `UnsupportedError` for a checkpoint that cannot be read,
     `CodeError` for code that does not run on empty streams and for a file that is not a lock file,
     and `ScriptError` for a folder of scripts that cannot be read.
     """
+    project = Project(migrations, {}, stores or {}, spark)
+    if checkpoints is None:
+        return _plan_of(required("plan", checkpoint), target, project, rules or {})
+    require_alone("plan", "checkpoints", checkpoint=checkpoint, target=target)
+    from statemigrate.commands.fleet import found_or_error, named_checkpoints
+
+    def look(named: NamedCheckpoint) -> NamedPlan:
+        wanted = partial(_plan_of, named.path, code_of(named), project, rules or {})
+        found = found_or_error(named, wanted)
+        if isinstance(found, StatemigrateError):
+            return NamedPlan(named, None, found)
+        return NamedPlan(named, found)
+
+    return Plans(tuple(map(look, named_checkpoints(checkpoints))))
+
+
+def _plan_of(
+    checkpoint: str | Path,
+    target: NewCode | None,
+    project: Project,
+    rules: Mapping[str, str],
+) -> ChangePlan:
     files, wanted = open_files(checkpoint), target
     if wanted is not None and not (wanted.code or wanted.like):
         wanted = None
@@ -55,7 +110,6 @@ def plan(
 
         check_inputs(wanted)
     shape = describe(files, CheckpointDirectory(files).require_commit())
-    project = Project(migrations, {}, stores or {}, spark)
     unplanned = ChangePlan(
         str(checkpoint),
         None if wanted is None else wanted.code,
@@ -65,11 +119,20 @@ def plan(
         sum(each.size for each in files.list("state", recursive=True)),
     )
     if wanted is None:
-        items = tuple(with_levels(_without_code(shape, project.lineages), rules or {}))
+        items = tuple(with_levels(_without_code(shape, project.lineages), rules))
         return replace(unplanned, items=items, steps=tuple(_steps_without_code(files, items)))
     from statemigrate.commands.plan_steps import planned_for
 
-    return planned_for(wanted, unplanned, files, shape, project, rules or {})
+    return planned_for(wanted, unplanned, files, shape, project, rules)
+
+
+def code_of(named: NamedCheckpoint) -> NewCode | None:
+    """The code that a project names for a checkpoint; None where it names none."""
+    if named.query is None:
+        return None
+    from statemigrate.commands.new_code import NewCode
+
+    return NewCode(named.query, lock=named.lock)
 
 
 def _without_code(shape: CheckpointShape, lineages: Mapping[str, Lineage]) -> Iterator[PlanItem]:

@@ -10,6 +10,7 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
 from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
+from statemigrate.commands.plan_costs import StateCosts, costs_of
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
@@ -22,6 +23,8 @@ from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.state.project import Project
 
+_WITH_COSTS = ("live", "rewrite", "unnoticed")
+"""Verdicts after which values are migrated, or rows rewritten."""
 _ONLY_DECIDED = frozenset(
     {"source", "filter", "watermark", "join-type", "join-condition", "table", "column", "rows"}
 )
@@ -44,10 +47,29 @@ def planned_for(
     verdicts = verdicts_on(shape, found, old, rewrite, project.lineages)
     items = tuple(with_levels(verdicts, rules))
     has_scripts = project.survey is not None
+    asks = any(each.verdict in _WITH_COSTS for each in items if each.asks)
     steps = _Steps(
-        unplanned.checkpoint, shape, found, items, rewrite, wanted, project.lineages, has_scripts
+        unplanned.checkpoint,
+        shape,
+        found,
+        items,
+        rewrite,
+        wanted,
+        project.lineages,
+        has_scripts,
+        costs_of(files, shape) if asks else None,
     )
-    return replace(unplanned, items=items, steps=steps.all(), undo=steps.undo, stops=steps.stops)
+    made = steps.all()
+    return replace(
+        unplanned,
+        items=items,
+        steps=made,
+        undo=steps.undo,
+        stops=steps.stops,
+        basis=steps.costs.basis
+        if steps.costs is not None and any(each.seconds is not None for each in made)
+        else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -62,6 +84,7 @@ class _Steps:
     wanted: NewCode
     lineages: Mapping[str, Lineage]
     has_scripts: bool
+    costs: StateCosts | None
 
     @property
     def verdicts(self) -> set[str]:
@@ -171,10 +194,12 @@ class _Steps:
         yield PlanStep(
             "Make a new checkpoint" + (", with the answers" if questions else ""),
             f"{command} --apply",
+            None if self.costs is None else self.costs.rewrite,
         )
         yield PlanStep(
             "Compare it with the old one",
             f"statemigrate rewrite {argument(old)} {argument(new)} --verify",
+            None if self.costs is None else self.costs.verify,
         )
         yield PlanStep(f"Start the new code on {self.checkpoint}-2")
 
@@ -199,7 +224,9 @@ class _Steps:
             )
         yield PlanStep("Restart the query with the new code on the same checkpoint")
         yield PlanStep(
-            "Watch the old values go", f"statemigrate status {argument(self.checkpoint)}"
+            "Watch the old values go, where a backfill migrates those that no row touches",
+            f"statemigrate status {argument(self.checkpoint)}",
+            None if self.costs is None else self.costs.backfill,
         )
 
     def _is_scripted(self, store: str) -> bool:

@@ -14,7 +14,7 @@ from statemigrate.state.protocol import State
 
 _WRITING = 0.6
 """The part of its own rate that a dry run keeps once it also writes (see benchmarks/README.md)."""
-_NATIVE_RATE = 3_500.0
+NATIVE_RATE = 3_500.0
 """Keys a second that Spark's own state migrates on two cores (see benchmarks/README.md)."""
 
 
@@ -68,9 +68,9 @@ def _embedded(values: int, largest: int, rate: float, pace: Pace) -> BackfillEst
 def _native(values: int, pace: Pace) -> BackfillEstimate:
     return BackfillEstimate(
         values,
-        values / _NATIVE_RATE,
+        values / NATIVE_RATE,
         math.ceil(values / pace.keys),
-        f"{_NATIVE_RATE:,.0f} keys a second, as benchmarked on two cores; {pace.keys:,} keys "
+        f"{NATIVE_RATE:,.0f} keys a second, as benchmarked on two cores; {pace.keys:,} keys "
         "a batch",
     )
 

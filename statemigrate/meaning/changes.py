@@ -74,14 +74,18 @@ class PlanItem:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One thing to do: in words, and as a ``command`` where there is one."""
+    """One thing to do: in words, and as a ``command`` where there is one.
+
+    ``seconds`` are about what it takes; None where that is not known, or is up to a person.
+    """
 
     text: str
     command: str = ""
+    seconds: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""
-        return {"text": self.text, "command": self.command}
+        return {"text": self.text, "command": self.command, "seconds": self.seconds}
 
 
 # Sources.
@@ -358,7 +362,10 @@ def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:
         for state in both if was.state and now.state else ():
             texts = [each.state.get(state) for each in (was, now)]
             if texts[0] != texts[1]:
-                yield PlanItem(state, "rewrite", _other_state(texts[0], texts[1]), now.name)
+                # A variable of another type migrates live, by scripts.
+                is_live = kind_of(now.kind) is VARIABLES and None not in texts
+                text = _other_state(texts[0], texts[1])
+                yield PlanItem(state, "live" if is_live else "rewrite", text, now.name)
         yield from compare_meanings(was, now)
 
 
@@ -432,6 +439,7 @@ def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]
 
 _WHAT_FOLLOWS = {
     "filter": "what was counted stays counted by the old condition",
+    "key": "rows under old keys are not found again",
     "table": "what was computed from rows of the old table stays",
     "column": "values that are kept were computed the old way",
     "rows": "what came of the old rows stays",

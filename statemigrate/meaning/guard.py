@@ -15,7 +15,13 @@ from statemigrate.files.open import open_files
 from statemigrate.meaning.acceptance import log_accepted
 from statemigrate.meaning.changes import PlanItem, compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
-from statemigrate.meaning.recorded import Accepted, MeaningRecord, forget_later, recorded_meaning
+from statemigrate.meaning.recorded import (
+    OPERATORS,
+    Accepted,
+    MeaningRecord,
+    forget_later,
+    recorded_meaning,
+)
 from statemigrate.quoting import argument
 from statemigrate.rewrite.plan_meaning import plan_meaning
 from statemigrate.rewrite.stream_plan import StreamWriter
@@ -86,6 +92,61 @@ def guarded(
     return writer
 
 
+def guard_operator(
+    stream: DataFrame,
+    mode: str,
+    checkpoint: str | Path,
+    name: str,
+    accept: Mapping[str, str],
+) -> None:
+    """Compare an operator, and all that comes before it, with the record of its last start.
+
+    ``stream`` is the operator's output, before anything else is made of it. The operator has its
+    record by a ``name``; without one the record of a guarded start or a rewrite counts. State
+    without any is not refused: the operator's own scripts say what it is. Raises `StartupError` for
+    a change that nobody accepted. Nothing is compared in a session of Spark Connect.
+    """
+    if not hasattr(stream, "_jdf"):
+        return
+    files = open_files(checkpoint, stream.sparkSession)
+    committed, folder = CheckpointDirectory(files).last_commit(), f"{OPERATORS}/{name}"
+    try:
+        meaning = stream_meaning(stream, mode)
+    except UnsupportedError as error:
+        _log.warning("%s is not compared with what its state means: %s", files.location, error)
+        return
+    known = recorded_meaning(files, committed, folder)
+    before = known.meaning if known else _whole_record(files, committed, meaning)
+    accepted: tuple[Accepted, ...] = ()
+    if before is not None:
+        changes = list(compare_code(before, meaning))
+        asked = [each for each in changes if each.asks]
+        digits = _digits(before, meaning)
+        accepted = _accepted(files, asked, accept, digits, call="stateful")
+        if known and not changes:
+            forget_later(files, committed, folder)
+            return
+    MeaningRecord(committed + 1, meaning, accepted, folder).write(files)
+    for each in accepted:
+        _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
+
+
+def _whole_record(files: Files, committed: int, meaning: CodeMeaning) -> CodeMeaning | None:
+    """What the record of the whole query says of the operators in ``meaning``, if it has them.
+
+    Where a query has several operators, those of a part of it may have other numbers.
+    """
+    record = recorded_meaning(files, committed)
+    if record is None or len(record.meaning.operators) != len(meaning.operators):
+        return None
+    pairs = zip(record.meaning.operators, meaning.operators, strict=True)
+    if any((was.number, was.kind) != (now.number, now.kind) for was, now in pairs):
+        return None
+    # A start has no types of state.
+    own = tuple(replace(each, state={}) for each in record.meaning.operators)
+    return replace(record.meaning, operators=own, sources=(), schemas=meaning.schemas)
+
+
 def stream_meaning(stream: DataFrame, mode: str) -> CodeMeaning:
     """What the state of a stream means that is written in an output ``mode``.
 
@@ -139,7 +200,11 @@ def _first(
 
 
 def _accepted(
-    files: Files, changes: Sequence[PlanItem], reasons: Mapping[str, str], digits: str
+    files: Files,
+    changes: Sequence[PlanItem],
+    reasons: Mapping[str, str],
+    digits: str,
+    call: str = "guarded",
 ) -> tuple[Accepted, ...]:
     """The changes with their reasons. Raises `StartupError` where one has none."""
     others = [each for each in changes if f"{each.name}:{digits}" not in reasons]
@@ -150,7 +215,7 @@ def _accepted(
             f"the code means something else by the state of {files.location}",
             expected="keys, functions and filters as when the state was written",
             found="; ".join(f"{each.name}: {each.text}" for each in others),
-            next_action=f"if it is meant, start with guarded(..., accept={{{meant}}}); else "
+            next_action=f"if it is meant, start with {call}(..., accept={{{meant}}}); else "
             f"`statemigrate plan {argument(files.location)} --code MODULE:FUNCTION` says what "
             "to do",
             checkpoint=files.location,

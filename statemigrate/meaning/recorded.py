@@ -30,6 +30,10 @@ _SHAPE = {
 }
 
 
+OPERATORS = "statemigrate/operator-meaning"
+"""The folder of the records of single operators, which `stateful` writes: a folder for each."""
+
+
 @dataclass(frozen=True)
 class Accepted:
     """A change by its ``name``, what it is in ``text``, and the ``reason`` why it is meant."""
@@ -41,11 +45,15 @@ class Accepted:
 
 @dataclass(frozen=True)
 class MeaningRecord:
-    """The ``meaning`` of the code that runs from a ``batch`` on, and the changes it brought."""
+    """The ``meaning`` of the code that runs from a ``batch`` on, and the changes it brought.
+
+    ``folder`` is where the checkpoint has it: another one for a single operator of the code.
+    """
 
     batch: int
     meaning: CodeMeaning
     accepted: tuple[Accepted, ...] = ()
+    folder: str = MEANINGS
 
     def document(self) -> dict[str, Any]:
         """The record as its file holds it."""
@@ -57,7 +65,7 @@ class MeaningRecord:
 
     def files(self) -> Mapping[str, bytes]:
         """The file of the record, by its name in a checkpoint."""
-        return {f"{MEANINGS}/{self.batch}": sealed(self.document())}
+        return {f"{self.folder}/{self.batch}": sealed(self.document())}
 
     def write(self, files: Files) -> None:
         """Put the record into a checkpoint."""
@@ -65,23 +73,23 @@ class MeaningRecord:
             files.replace(name, data)
 
 
-def recorded_meaning(files: Files, committed: int) -> MeaningRecord | None:
+def recorded_meaning(files: Files, committed: int, folder: str = MEANINGS) -> MeaningRecord | None:
     """The record that is in force after the batch ``committed``; None where there is none.
 
     Raises `CorruptFileError` for one that cannot be read.
     """
-    found = [each for each in batches_in(names_in(files, MEANINGS)) if each <= committed]
+    found = [each for each in batches_in(names_in(files, folder)) if each <= committed]
     if not found:
         return None
-    name = f"{MEANINGS}/{max(found)}"
+    name = f"{folder}/{max(found)}"
     place = f"{files.location}/{name}"
     return understood(place, "a record of what state means", partial(_read, files, name, place))
 
 
-def forget_later(files: Files, committed: int) -> None:
+def forget_later(files: Files, committed: int, folder: str = MEANINGS) -> None:
     """Remove the records of starts that have not committed a batch."""
-    later = [each for each in batches_in(names_in(files, MEANINGS)) if each > committed]
-    files.delete([f"{MEANINGS}/{each}" for each in later])
+    later = [each for each in batches_in(names_in(files, folder)) if each > committed]
+    files.delete([f"{folder}/{each}" for each in later])
 
 
 def _read(files: Files, name: str, place: str) -> MeaningRecord:

@@ -27,6 +27,8 @@ DEADLINE = 30.0
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 """The query's setting that says of how many batches Spark keeps the state."""
 _PAUSE = 0.25
+_MISSING = ("SM-CHECKPOINT-017", "SM-CHECKPOINT-022", "SM-CHECKPOINT-023")
+"""The codes of the errors for a file that is not there."""
 
 
 def looks_again(look: Callable[P, T]) -> Callable[P, T]:
@@ -115,7 +117,12 @@ def _is_of_a_read(error: Exception, path: str) -> bool:
     """Whether it is Spark's, or that of a file of the checkpoint that is not there."""
     if isinstance(error, FileNotFoundError):
         return path.rstrip("/").rpartition("/")[2] in str(error)
-    return _is_of_java(error)
+    return _is_of_java(error) or is_missing(error)
+
+
+def is_missing(error: BaseException) -> bool:
+    """Whether a file of a checkpoint was not there, which a running query may have removed."""
+    return isinstance(error, FileNotFoundError) or getattr(error, "code", None) in _MISSING
 
 
 def _is_of_java(error: Exception) -> bool:
@@ -126,7 +133,7 @@ def _is_of_java(error: Exception) -> bool:
 
 def _is_of_python(error: Exception) -> bool:
     """Whether it comes from code in Python, here or on a worker, and tells nothing of the state."""
-    return type(error).__name__ == "PythonException" or isinstance(error, FileNotFoundError)
+    return type(error).__name__ == "PythonException" or is_missing(error)
 
 
 def _overtaken(

@@ -129,7 +129,7 @@ def members_of(node: Any) -> frozenset[str]:
 
 
 def is_control(node: Any) -> bool:
-    """Whether a node of a plan only brings rows of a backfill's backfill source."""
+    """Whether a node of a plan only brings rows of a backfill source."""
     leaves = node.collectLeaves()
     found = [leaves.apply(at) for at in range(leaves.size())]
     return bool(found) and all(each.schema().getFieldIndex(MARKER).isDefined() for each in found)

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from statemigrate.native.control_rows import MARKER
+from statemigrate.pages.rows import BUCKET
 from statemigrate.rewrite.plan_tree import STREAM_JOIN, WATERMARK, Definitions, PlanNode
 from statemigrate.rewrite.probe_expressions import Expression, parse_tree
 
@@ -27,6 +29,7 @@ FactKind = Literal[
     "table",
     "column",
     "rows",
+    "key",
 ]
 
 
@@ -36,7 +39,8 @@ class OperatorFact:
 
     ``side`` is ``left`` or ``right`` for what is on one side of a join, else empty. ``text`` is
     over columns of the sources. A ``table`` is one that rows are joined with, a ``column`` what a
-    column of rows that are kept is computed from, and ``rows`` a step that makes others of them.
+    column of rows that are kept is computed from, and ``rows`` a step that makes others of them. A
+    ``key`` is what pages are chosen by; other keys are columns of the state, see `KeyMeaning`.
     """
 
     kind: FactKind
@@ -91,9 +95,7 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
     if isinstance(mode, Mapping):
         yield OperatorFact("output mode", _object(mode).lower())
     if node.name.startswith(_CUSTOM):
-        for name, text in _columns(node.children[0], definitions):
-            if text != name:
-                yield OperatorFact("column", f"{name} = {text}")
+        yield from _given(node.children[0], definitions, "")
     if node.name != STREAM_JOIN:
         return
     yield OperatorFact("join type", _object(node.fields["joinType"]))
@@ -101,20 +103,32 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
         for place, each in enumerate(node.expressions(f"{side}Keys")):
             yield OperatorFact("join key", f"{place}: {definitions.resolved(each).text}", side)
         # What a join keeps has no names that count.
-        for place, (_, text) in enumerate(_columns(part, definitions)):
-            yield OperatorFact("column", f"{place}: {text}", side)
+        for place, (_, found) in enumerate(_columns(part, definitions)):
+            yield OperatorFact("column", f"{place}: {found.text}", side)
     if "condition" in node.more:
         condition = parse_tree(json.loads(node.more["condition"]))
         for each in _conjuncts(condition):
             yield OperatorFact("join condition", definitions.resolved(each).text)
 
 
-def _columns(node: PlanNode, definitions: Definitions) -> Iterator[tuple[str, str]]:
+def _given(node: PlanNode, definitions: Definitions, side: str) -> Iterator[OperatorFact]:
+    """What is computed of the rows that a node gives to code of the user's, which goes by names."""
+    for name, found in _columns(node, definitions):
+        if name == BUCKET:
+            for made in found.every():
+                if made.name == "Murmur3Hash":
+                    keys = ", ".join(each.text for each in made.children)
+                    yield OperatorFact("key", keys, side)
+        elif name not in (MARKER, found.text):
+            yield OperatorFact("column", f"{name} = {found.text}", side)
+
+
+def _columns(node: PlanNode, definitions: Definitions) -> Iterator[tuple[str, Expression]]:
     """The columns of the rows that a node gives, each by its name and what it is computed from."""
     found = node.java.output()
     for at in range(found.size()):
         column = parse_tree(json.loads(found.apply(at).toJSON()))
-        yield str(column.fields.get("name", "")), definitions.resolved(column).text
+        yield str(column.fields.get("name", "")), definitions.resolved(column)
 
 
 def _below(
@@ -145,7 +159,13 @@ def _on_the_way(node: PlanNode, definitions: Definitions, side: str) -> Iterator
             yield OperatorFact("filter", definitions.resolved(each).text, side)
     elif node.name.endswith("JoinExec") or node.name == "CartesianProductExec":
         yield OperatorFact("table", _join(node, definitions), side)
-    elif node.name == _UNION:
+    else:
+        yield from _other_rows(node, definitions, side)
+
+
+def _other_rows(node: PlanNode, definitions: Definitions, side: str) -> Iterator[OperatorFact]:
+    """A step that makes other rows of those that it gets."""
+    if node.name == _UNION:
         parts = sum(not each.is_control for each in node.children)
         if parts > 1:
             yield OperatorFact("rows", f"of a union of {parts}", side)
@@ -155,6 +175,8 @@ def _on_the_way(node: PlanNode, definitions: Definitions, side: str) -> Iterator
             yield OperatorFact("table", _step(node, definitions), side)
     elif node.number is None and node.name not in _COLUMNS_ALONE:
         yield OperatorFact("rows", _step(node, definitions), side)
+        if "func" in node.fields:
+            yield from _given(node.children[0], definitions, side)
 
 
 def _join(node: PlanNode, definitions: Definitions) -> str:

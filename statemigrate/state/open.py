@@ -68,10 +68,11 @@ def open_state(checkpoint: str | Path, lineages: Mapping[str, Lineage], project:
         from statemigrate.state.embedded import EmbeddedState
 
         return EmbeddedState(path)
-    from statemigrate.native.session import session_of
     from statemigrate.state.open_spark import open_spark_state
 
-    return open_spark_state(path, lineages, project, session_of(project.spark, path))
+    given = project.spark
+    session = None if callable(given) else given
+    return open_spark_state(path, lineages, project, session)
 
 
 def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> None:

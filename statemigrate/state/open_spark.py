@@ -9,11 +9,12 @@ from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_
 from statemigrate.checkpoint.shape import describe
 from statemigrate.deployment import store_of
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, several
+from statemigrate.native.checkpoint import several
 from statemigrate.state.project import Project
 from statemigrate.state.spark import CombinedState, OperatorState, SparkState
 from statemigrate.state.spark_operators import OperatorRows
 from statemigrate.state.spark_variables import Envelopes, Variables
+from statemigrate.state.stored_checkpoint import StoredCheckpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,10 +24,13 @@ def open_spark_state(
     checkpoint: str,
     lineages: Mapping[str, Lineage],
     project: Project,
-    session: SparkSession,
+    session: SparkSession | None,
 ) -> SparkState:
-    """The state as of the last committed batch; see `statemigrate.state.open.open_state`."""
-    newest = SparkCheckpoint(checkpoint, session, operator=project.operator)
+    """The state as of the last committed batch; see `statemigrate.state.open.open_state`.
+
+    A remote file system is reached through the JVM of the ``session``.
+    """
+    newest = StoredCheckpoint(checkpoint, session, operator=project.operator)
     batch = newest.committed_batch()
     reader = newest.at(batch)
     found = _operator_stores(reader, batch, project)
@@ -45,7 +49,7 @@ def open_spark_state(
 
 
 def _check_alone(
-    reader: SparkCheckpoint, operator: int | str | None, lineages: Mapping[str, Lineage]
+    reader: StoredCheckpoint, operator: int | str | None, lineages: Mapping[str, Lineage]
 ) -> None:
     """Raise `CheckpointError` where a processor without pages could be meant: it has scripts."""
     if operator is None:
@@ -60,16 +64,16 @@ def _check_alone(
 
 
 def _operator_stores(
-    reader: SparkCheckpoint, batch: int, project: Project
+    reader: StoredCheckpoint, batch: int, project: Project
 ) -> Mapping[str, OperatorStore]:
     if all(each.is_processor for each in reader.operators()):
         return {}
-    found = operator_stores(describe(reader.files, batch), project.stores)
+    found = operator_stores(describe(reader.files, batch, restarts=False), project.stores)
     return {name: each for name, each in found.items() if project.operator in (None, each.number)}
 
 
 def _main(
-    reader: SparkCheckpoint,
+    reader: StoredCheckpoint,
     batch: int,
     lineages: Mapping[str, Lineage],
     project: Project,
@@ -77,7 +81,7 @@ def _main(
     is_needed: bool,
 ) -> OperatorState | None:
     """State variables, or envelopes; what is wrong with them where the query has neither."""
-    envelopes, operator = reader.envelopes(), project.operator
+    envelopes, operator = reader.envelope_rows(), project.operator
     if envelopes is not None:
         return Envelopes(reader.path, envelopes, lineages, project.targets)
     fitting = [each for each in reader.operators() if operator in (None, each.id)]

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.blocks import in_blocks, record_size
-from statemigrate.checkpoint.operators.shapes import GROUP_STATE, StructJson, row_json
-from statemigrate.checkpoint.rows.hashing import partition_of
+from statemigrate.checkpoint.operators.shapes import StructJson, row_json
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.families import list_key
@@ -22,8 +21,9 @@ from statemigrate.formats import Format, Value
 from statemigrate.formats.arrow_values import plain_array, plain_values
 from statemigrate.processor.keys import KeyCodec, shown_key
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.pages import Entries, KeyColumns, StoredPages
-from statemigrate.state.rows import UserRows, begins_with
+from statemigrate.state.envelopes import EnvelopesOf
+from statemigrate.state.page_entries import EntryRows
+from statemigrate.state.rows import begins_with
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -49,13 +49,9 @@ def values_array(values: Iterable[Value], fmt: Format) -> pa.StructArray:
 
 @dataclass(frozen=True)
 class EnvelopeRows:
-    """The values of one revision in the envelopes of ``applyInPandasWithState``; see `UserRows`.
+    """The values of one revision in envelopes; see `UserRows`."""
 
-    ``rows`` are the envelopes as they are stored.
-    """
-
-    rows: UserRows
-    revision: str
+    envelopes: EnvelopesOf
     format: Format
     user_key: None = field(default=None, init=False)
     has_several: bool = field(default=False, init=False)
@@ -63,7 +59,7 @@ class EnvelopeRows:
     @property
     def key(self) -> StructJson:
         """The columns of a key."""
-        return self.rows.key
+        return self.envelopes.rows.key
 
     @cached_property
     def value(self) -> StructJson:
@@ -73,34 +69,21 @@ class EnvelopeRows:
     @property
     def partitions(self) -> int:
         """How many partitions there are."""
-        return self.rows.partitions
+        return self.envelopes.partitions
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
-        yield from self._opened(self.rows.batches(partition))
+        return map(self._opened, self.envelopes.batches(partition))
 
     def under(self, key: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
         """The rows whose keys begin with ``key``."""
-        yield from self._opened(self.rows.under(key))
+        return map(self._opened, self.envelopes.under(key))
 
-    def _opened(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            revisions = pc.struct_field(batch["value"], [GROUP_STATE, "revision"])
-            found = batch.filter(pc.fill_null(pc.equal(revisions, self.revision), False))
-            payloads = pc.struct_field(found["value"], [GROUP_STATE, "payload"]).to_pylist()
-            if payloads:
-                values = values_array(self.format.decode_many(payloads), self.format)
-                columns = [found["key"], values, found["partition_id"]]
-                yield pa.RecordBatch.from_arrays(columns, ["key", "value", "partition_id"])
-
-
-def revisions_of(envelopes: UserRows) -> set[str]:
-    """The revisions that envelopes have."""
-    found: set[str] = set()
-    for batch in envelopes.all_batches():
-        revisions = pc.struct_field(batch["value"], [GROUP_STATE, "revision"])
-        found.update(each for each in pc.unique(revisions).to_pylist() if each is not None)
-    return found
+    def _opened(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        payloads = pc.struct_field(batch["value"], ["payload"]).to_pylist()
+        values = values_array(self.format.decode_many(payloads), self.format)
+        columns = [batch["key"], values, batch["partition_id"]]
+        return pa.RecordBatch.from_arrays(columns, ["key", "value", "partition_id"])
 
 
 class _PlainRows:
@@ -127,91 +110,53 @@ class _PlainRows:
 
 @dataclass(frozen=True)
 class PageRows(_PlainRows):
-    """A family in pages; see `UserRows`. ``large`` has the values that lie outside of them."""
+    """A family in pages; see `UserRows`."""
 
-    pages: StoredPages
-    stored: UserRows
-    large: UserRows | None
-    store: StoredStore
-    family: StoredFamily
+    entries: EntryRows
+
+    @property
+    def store(self) -> StoredStore:  # type: ignore[override]
+        """The store."""
+        return self.entries.store
+
+    @property
+    def family(self) -> StoredFamily:  # type: ignore[override]
+        """The family."""
+        return self.entries.family
 
     @cached_property
     def key(self) -> StructJson:
         """The columns of a grouping key."""
-        return row_json(dict(self.pages.record.key))
+        return row_json(dict(self.entries.files.pages.record.key))
 
     @property
     def partitions(self) -> int:
         """How many partitions there are."""
-        return self.stored.partitions
+        return self.entries.partitions
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
-        yield from self._opened(self.stored.batches(partition), b"")
+        return self._opened(self.entries.batches(partition))
 
     def under(self, key: Sequence[pa.Array]) -> Iterator[pa.RecordBatch]:
         """The rows whose keys begin with ``key``; of a whole grouping key one page is opened."""
-        width = len(self.key["fields"])
-        if len(key) < width:
-            for partition in range(self.partitions):
-                for batch in self.batches(partition):
-                    if (found := batch.filter(begins_with(batch, key))).num_rows:
-                        yield found
-            return
-        number = partition_of(list(key[:width]), self.pages.record.pages).astype(np.int32)
-        plain = tuple(each for array in key for each in plain_values(array))
-        prefix = self._keys.encoded(plain)
-        yield from self._opened(self.stored.under([pa.array(number)]), prefix)
+        return self._opened(self.entries.under(key))
 
-    @cached_property
-    def _keys(self) -> KeyColumns:
-        return KeyColumns(self.pages.key, _struct_type(self.store.user_key))
-
-    @cached_property
-    def _outside(self) -> dict[int, list[dict[str, Any]]]:
-        """By page the values that lie outside of it."""
-        found: dict[int, list[dict[str, Any]]] = {}
-        for batch in () if self.large is None else self.large.all_batches():
-            keys, own = batch["key"].to_pylist(), batch["user_key"].to_pylist()
-            values = batch["value"].to_pylist()
-            for key, user_key, value in zip(keys, own, values, strict=True):
-                (number,) = key.values()
-                found.setdefault(number, []).append({**user_key, **value})
-        return found
-
-    def _opened(self, batches: Iterator[pa.RecordBatch], prefix: bytes) -> Iterator[pa.RecordBatch]:
-        entries = Entries(
-            self.pages, self.family, self._keys, self.has_several, prefix, expiry=True
-        )
+    def _opened(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers: dict[str, int] = {}
         for batch in batches:
-            pages = pa.RecordBatch.from_arrays(
-                [
-                    batch["key"].field(0),
-                    batch["value"].field(0),
-                    pa.array([self._outside.get(n) for n in batch["key"].field(0).to_pylist()])
-                    if self._outside
-                    else pa.nulls(batch.num_rows),
-                    batch["partition_id"],
-                ],
-                ["number", "page", "large", "partition_id"],
-            )
-            for found in entries([pages]):
-                payloads = found["value"].field(0).to_pylist()
-                values = values_array(self.family.format.decode_many(payloads), self.family.format)
-                yield self._batch(found, values, numbers)
-
-    def _batch(
-        self, found: pa.RecordBatch, values: pa.StructArray, numbers: dict[str, int]
-    ) -> pa.RecordBatch:
-        columns = {"key": _cast(found["key"], self.key), "value": values}
-        if self.user_key is not None:
-            columns["user_key"] = _cast(found["user_key"], self.user_key)
-        if self.has_several:
-            columns["index"] = pa.array(_counted(map(repr, found["key"].to_pylist()), numbers))
-        columns["expires_at"] = found["expires_at"]
-        columns["partition_id"] = found["partition_id"]
-        return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+            payloads = batch["value"].field(0).to_pylist()
+            columns = {
+                "key": _cast(batch["key"], self.key),
+                "value": values_array(self.family.format.decode_many(payloads), self.family.format),
+            }
+            if self.user_key is not None:
+                columns["user_key"] = _cast(batch["user_key"], self.user_key)
+            if self.has_several:
+                columns["index"] = pa.array(_counted(map(repr, batch["key"].to_pylist()), numbers))
+            columns["expires_at"] = batch["expires_at"]
+            columns["partition_id"] = batch["partition_id"]
+            yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
 @dataclass(frozen=True)

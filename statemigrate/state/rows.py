@@ -18,10 +18,17 @@ import pyarrow.compute as pc
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_numbered, kind_of
 from statemigrate.checkpoint.operators.shapes import StructJson, row_json, shown_paths
 from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
+from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 from statemigrate.checkpoint.state import StoredFamily
+from statemigrate.errors import ValueMismatchError, shown
+from statemigrate.formats.arrow_values import plain_array
+from statemigrate.quoting import is_text
 
 EXPIRES_AT = pa.timestamp("us", tz="UTC")
+_MANY = 50_000
+"""Rows in a batch that is made of others."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +36,13 @@ class UserRows:
     """The rows of a family. A batch has the columns of `schema`.
 
     These are ``key`` and ``value``, structs; ``user_key``, of a map; ``index``, of rows of which a
-    key has several, in their order; ``expires_at``, of values that expire; ``partition_id``.
+    key has several, in their order; ``expires_at``, of values that expire; ``partition_id``. Where
+    they are ``grouped``, the rows of a join are a list under each key, without the times of state
+    format 4: those of one key stand together.
     """
 
     stored: StoredFamily
+    grouped: bool = False
 
     @property
     def partitions(self) -> int:
@@ -72,11 +82,36 @@ class UserRows:
             columns.append(pa.field("expires_at", EXPIRES_AT))
         return pa.schema([*columns, pa.field("partition_id", pa.int32())])
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of files are read for them."""
+        names = {name for part in self.stored.parts for name in part.version.names}
+        found = (self.stored.files.find(name) for name in names)
+        return sum(each.size for each in found if each is not None)
+
+    @cached_property
+    def key_types(self) -> dict[str, pa.DataType]:
+        """The columns of a key, a map's own included, with their types."""
+        fields = [*_struct(self.key), *(_struct(self.user_key) if self.user_key else ())]
+        return {each.name: each.type for each in fields}
+
+    def count(self, partition: int) -> int:
+        """How many rows a partition has."""
+        if self.stored.family.is_list:
+            return sum(batch.num_rows for batch in self.batches(partition))
+        return sum(len(keys) for keys, _ in self.stored.raw(partition))
+
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, some thousands at a time. Raises as `StoredFamily.rows`."""
-        for keys, values in self.stored.rows(partition):
-            if len(keys):
-                yield self._batch(keys, values, partition)
+        found = (
+            self._batch(keys, values, partition)
+            for keys, values in self.stored.rows(partition)
+            if len(keys)
+        )
+        if self.grouped:
+            yield from _grouped(found)
+        else:
+            yield from found
 
     def decoded(self, partition: int, keys: Rows, values: Rows) -> pa.RecordBatch:
         """The rows of some keys and values of a partition, as the store has them."""
@@ -188,7 +223,7 @@ class UserRows:
     def _key_places(self) -> list[int]:
         """Where in Spark's key the columns are that users know."""
         places = shown_paths(self._stored_key)
-        is_index = self._is_numbered and not self._is_timed
+        is_index = self._is_numbered and (self.grouped or not self._is_timed)
         return places[:-1] if is_index else places
 
     @property
@@ -208,6 +243,18 @@ class UserRows:
     def _is_timed(self) -> bool:
         """Whether the last column of a join's key is a time, as in state format 4."""
         return self._is_numbered and self.stored.family.is_list
+
+
+def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition with those of each key together, in their order."""
+    found = list(batches)
+    if not found:
+        return
+    rows = pa.Table.from_batches(found).combine_chunks()
+    keys = rows["key"].combine_chunks()
+    hashes = hash_of(list(keys.flatten()), XXHASH64)
+    order = np.lexsort((np.arange(len(keys)), numpy_array(rows["index"].combine_chunks()), hashes))
+    yield from rows.take(arrow_array(order)).to_batches(max_chunksize=_MANY)
 
 
 def is_variable(stored: StoredFamily) -> bool:
@@ -235,8 +282,8 @@ def _taken(structs: pa.StructArray, places: Sequence[int], kind: pa.StructType) 
 
 
 def _places(lists: pa.ListArray) -> pa.Array:
-    """The place of each element in its list, counted from 0."""
-    lengths = numpy_array(lists.value_lengths().fill_null(0)).astype(np.int64)
+    """The place of each element in its list, of which none is null, counted from 0."""
+    lengths = numpy_array(lists.value_lengths()).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     return arrow_array(np.arange(int(lengths.sum())) - np.repeat(starts, lengths))
 
@@ -267,9 +314,45 @@ def is_same(column: pa.Array, wanted: pa.Array) -> pa.Array:
         for place in range(column.type.num_fields):
             mask = pc.and_(mask, is_same(column.field(place), wanted.field(place)))
         return pc.and_(mask, pc.equal(column.is_null(), wanted.is_null()[0]))
-    if wanted[0].as_py() is None:
+    if wanted.null_count:
         return column.is_null()
+    if pa.types.is_floating(column.type) and pc.is_nan(wanted)[0].as_py():
+        return pc.fill_null(pc.is_nan(column), fill_value=False)
     if pa.types.is_nested(column.type):
         text = repr(wanted[0].as_py())
         return pa.array([repr(each) == text for each in column.to_pylist()])
     return pc.fill_null(pc.equal(column, wanted[0]), fill_value=False)
+
+
+def repeated(text: str, count: int) -> pa.Array:
+    """A text so many times."""
+    data = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(data))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data * count)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
+def one_value(value: Any, kind: pa.DataType, name: str) -> pa.Array:
+    """An array of one value of a key's column. Raises `ValueMismatchError` for another type."""
+    # Arrow takes truth values for numbers, and bytes for texts.
+    is_other = (isinstance(value, bool) and pa.types.is_integer(kind)) or (
+        isinstance(value, bytes) and pa.types.is_string(kind)
+    )
+    # Arrow loads pandas for values of Python's; texts and whole numbers go without.
+    if type(value) is str and pa.types.is_string(kind) and is_text(value):
+        return repeated(value, 1)
+    if type(value) is int and pa.types.is_integer(kind):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        if limits.min <= value <= limits.max:
+            return arrow_array(np.array([value], limits.dtype))
+    try:
+        return plain_array([object() if is_other else value], kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise ValueMismatchError(
+            "SM-VALUE-012",
+            f"{shown(value)} is not a key of column {name}",
+            expected=str(kind),
+            found=type(value).__name__,
+            next_action="give the key as its column has it",
+            field=name,
+        ) from error

@@ -1,23 +1,24 @@
-"""The committed state in Spark's own store, of any kind of operator."""
+"""The committed state in Spark's own store, of any kind of operator, read without Spark."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, store_of
+from statemigrate.embedded.processes import cores, shared_out
 from statemigrate.errors import TransformError
 from statemigrate.formats import Value
 from statemigrate.migration import Path
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.protocol import (
     ALL,
-    CarriesErrors,
     Collisions,
     Document,
     Entry,
@@ -29,21 +30,53 @@ from statemigrate.state.protocol import (
     Tick,
     Ticks,
     no_tick,
-    reraising_worker_errors,
     ticking,
 )
-from statemigrate.state.spark_operators import KeyRows, arrow_rows, combined_stores, shown_rows
+from statemigrate.state.rows import one_value
+from statemigrate.state.spark_operators import KeyRows, arrow_rows, combined_stores
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
-# A family as Spark's state reader gives it: rows, and what of a row is its key and its value.
+# A family as its files have it: rows, and what of a row is its key and its value.
 
 
 Read = Callable[[Any], tuple[bytes, Value]]
 """Of what a row has as its value: the bytes the family's format writes, and the plain value."""
+
+
+class StoredRows(Protocol):
+    """The rows of one family, a partition at a time; they can travel to other processes.
+
+    A batch of Arrow has the columns ``key``, ``value``, ``partition_id``, and ``user_key`` for a
+    map. The rows of a list, or of what equals one, stand together, in their order.
+    """
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of files are read for them."""
+
+    @property
+    def key_types(self) -> Mapping[str, Any]:
+        """The columns of a key, a map's own included, with Arrow's types of them."""
+
+    def batches(self, partition: int) -> Iterator[Any]:
+        """The rows of a partition, some thousands at a time."""
+
+    def under(self, key: Sequence[Any]) -> Iterator[Any]:
+        """The rows whose keys begin with ``key``: for each column an array of one value."""
+
+    def count(self, partition: int) -> int:
+        """How many rows a partition has."""
+
+
+_SMALL = 2 << 20
+"""Bytes of files for which no other process is worth its start."""
 
 
 @dataclass(frozen=True)
@@ -51,36 +84,47 @@ class Reading:
     """The rows of a family, how their keys are read, and how their values are."""
 
     family: str
-    frame: DataFrame
+    rows: StoredRows
     key_of: KeyRows
     value_of: Read
 
     def entries(self, key: Sequence[Any] | None = None) -> Iterator[Entry]:
         """Keys and values, of list state an element each; only keys that begin with ``key``."""
-        rows = self.frame if key is None else self.frame.where(self.key_of.begins_with(key))
-        with reraising_worker_errors():
-            for row in shown_rows(rows):
+        for batch in self._batches(key):
+            for row in arrow_rows(batch):
                 yield self.key_of(row), self.value_of(row["value"])[1]
 
     def map(self, task: Task, shares: Mapping[int, Share], tick: Tick) -> Iterator[Document]:
-        """Run a task in the tasks that read the rows; see `Values.map`."""
-        with reraising_worker_errors(), ticking(tick) as ticks:
-            run = partial(
-                _run,
-                task=task,
-                family=self.family,
-                key_of=self.key_of,
-                value_of=self.value_of,
-                shares=shares,
-                ticks=ticks,
-            )
-            rows = self.frame.mapInArrow(CarriesErrors(run), "document string").collect()
-        return (json.loads(row.document) for row in rows)
+        """Run a task over the rows of each partition, in several processes; see `Values.map`."""
+        with ticking(tick) as ticks:
+            work = partial(_worked, reading=self, task=task, shares=shares, ticks=ticks)
+            numbers = range(self.rows.partitions)
+            processes = 1 if self.rows.size < _SMALL else cores()
+            with closing(shared_out(work, numbers, processes)) as reports:
+                for _, document in reports:
+                    yield document
+
+    def part(self, partition: int, shares: Mapping[int, Share], ticks: Ticks) -> Part:
+        """What a task sees of a partition."""
+        part = Part(self.family, self.key_of)
+        part.values = _picked(part, self.rows.batches(partition), self.value_of, shares, ticks)
+        return part
+
+    def all_batches(self) -> Iterator[Any]:
+        """The rows of all partitions."""
+        return chain.from_iterable(map(self.rows.batches, range(self.rows.partitions)))
+
+    def _batches(self, key: Sequence[Any] | None) -> Iterator[Any]:
+        if key is None:
+            return self.all_batches()
+        types = self.rows.key_types.items()
+        columns = zip(key, types, strict=False)
+        return self.rows.under([one_value(value, kind, name) for value, (name, kind) in columns])
 
 
 @dataclass(frozen=True)
 class Readings:
-    """See `Values`: a Spark job a family, its tasks those of Spark's state reader."""
+    """See `Values`: family by family, its partitions in several processes."""
 
     readings: tuple[Reading, ...]
 
@@ -94,23 +138,12 @@ class Readings:
                 yield each.family, document
 
 
-def _run(
-    batches: Iterator[Any],
-    *,
-    task: Task,
-    family: str,
-    key_of: KeyRows,
-    value_of: Read,
-    shares: Mapping[int, Share],
-    ticks: Ticks,
-) -> Iterator[Any]:
-    import pyarrow as pa
-
-    part = Part(family, key_of)
-    part.values = _picked(part, batches, value_of, shares, ticks)
+def _worked(
+    number: int, *, reading: Reading, task: Task, shares: Mapping[int, Share], ticks: Ticks
+) -> Iterator[Document]:
     with few_collections():
-        document = task(part)
-    yield pa.RecordBatch.from_pydict({"document": [json.dumps(document)]})
+        # As it comes from another process, also where it does not.
+        yield json.loads(json.dumps(task(reading.part(number, shares, ticks))))
 
 
 def _picked(
@@ -131,7 +164,7 @@ def _picked(
         ticks.count(number, index)
 
 
-# How many keys are the same once scripts have changed them: counted by Spark, in its tasks.
+# How many keys are the same once scripts have changed them.
 
 
 Keys = Callable[[Iterator[Any]], Iterator[bytes]]
@@ -139,63 +172,33 @@ _BYTES = 16
 _EXAMPLES = 3
 
 
-@reraising_worker_errors()
 def collisions(reading: Reading, keys: Keys) -> Collisions:
-    """Of what ``keys`` gives for the rows and plain values of a family; see `State.keys_after`."""
-    from pyspark.sql import functions
+    """Of what ``keys`` gives for the rows and plain values of a family; see `State.keys_after`.
 
-    task = partial(_hashed, keys=keys, value_of=reading.value_of)
-    counts = reading.frame.mapInArrow(task, "hash binary").groupBy("hash").count()
-    met = functions.count_if(functions.col("count") > 1)
-    row = counts.agg(functions.sum("count"), functions.count("*"), met).collect()[0]
-    found = Collisions(int(row[0] or 0), int(row[1]), int(row[2]))
-    if not found.met:
-        return found
-    most = counts.where("count > 1").orderBy(functions.desc("count"), "hash").limit(_EXAMPLES)
-    numbers = {bytes(each["hash"]): each["count"] for each in most.collect()}
-    named = partial(_named, keys=keys, value_of=reading.value_of, wanted=frozenset(numbers))
-    rows = reading.frame.mapInArrow(named, "key binary").distinct().collect()
-    several = ((bytes(each["key"]), numbers[_hash(bytes(each["key"]))]) for each in rows)
-    return replace(found, examples=tuple(sorted(several, key=lambda each: (-each[1], each[0]))))
+    A hash of each key is in memory.
+    """
+    import numpy as np
 
-
-def _hashed(batches: Iterator[Any], *, keys: Keys, value_of: Read) -> Iterator[Any]:
-    return _column("hash", map(_hash, _keys(batches, keys, value_of)))
+    hashes = b"".join(map(_hash, _keys(reading, keys)))
+    found, counts = np.unique(np.frombuffer(hashes, f"V{_BYTES}"), return_counts=True)
+    several = np.flatnonzero(counts > 1)
+    whole = Collisions(int(counts.sum()), len(found), len(several))
+    if not whole.met:
+        return whole
+    most = sorted(several.tolist(), key=lambda at: (-counts[at], found[at].tobytes()))[:_EXAMPLES]
+    numbers = {found[at].tobytes(): int(counts[at]) for at in most}
+    named = {key for key in _keys(reading, keys) if _hash(key) in numbers}
+    examples = ((key, numbers[_hash(key)]) for key in named)
+    return replace(whole, examples=tuple(sorted(examples, key=lambda each: (-each[1], each[0]))))
 
 
-def _named(
-    batches: Iterator[Any], *, keys: Keys, value_of: Read, wanted: frozenset[bytes]
-) -> Iterator[Any]:
-    """The keys whose hash is ``wanted``."""
-    found = _keys(batches, keys, value_of)
-    return _column("key", (each for each in found if _hash(each) in wanted))
-
-
-def _keys(batches: Iterator[Any], keys: Keys, value_of: Read) -> Iterator[bytes]:
-    rows = chain.from_iterable(map(arrow_rows, batches))
-    return keys((row, value_of(row["value"])[1]) for row in rows)
+def _keys(reading: Reading, keys: Keys) -> Iterator[bytes]:
+    rows = chain.from_iterable(map(arrow_rows, reading.all_batches()))
+    return keys((row, reading.value_of(row["value"])[1]) for row in rows)
 
 
 def _hash(key: bytes) -> bytes:
     return hashlib.blake2b(key, digest_size=_BYTES).digest()
-
-
-def _column(name: str, values: Iterator[bytes]) -> Iterator[Any]:
-    import pyarrow as pa
-
-    for block in _blocks(values):
-        yield pa.RecordBatch.from_pydict({name: pa.array(block, pa.binary())})
-
-
-def _blocks(values: Iterator[bytes]) -> Iterator[list[bytes]]:
-    block: list[bytes] = []
-    for each in values:
-        block.append(each)
-        if len(block) == 8_192:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 # The logical view of families that are read one after the other.
@@ -254,7 +257,7 @@ class OperatorState(Protocol):
     def stores(self) -> Mapping[str, StoredStore]:
         """What is stored, by name."""
 
-    def rows(self, family: StoredFamily) -> DataFrame | None:
+    def rows(self, family: StoredFamily) -> StoredRows | None:
         """A family's rows; None for one that is still to be made."""
 
     def value_of(self, family: StoredFamily) -> Read:
@@ -277,7 +280,7 @@ class CombinedState:
         """See `OperatorState`."""
         return combined_stores(self._main.stores, self._operators.stores)
 
-    def rows(self, family: StoredFamily) -> DataFrame | None:
+    def rows(self, family: StoredFamily) -> StoredRows | None:
         """See `OperatorState`."""
         return self._of(family.name).rows(family)
 
@@ -321,8 +324,8 @@ class SparkState:
     def counts(self, store: str, *, but: str = "") -> Mapping[str, Mapping[int, int]]:
         """See `State`."""
         wanted = [each for each in self.stores[store].families if each.name != but]
-        frames = {each.name: self._operator_state.rows(each) for each in wanted}
-        return {name: _counted(rows) for name, rows in frames.items() if rows is not None}
+        found = {each.name: self._operator_state.rows(each) for each in wanted}
+        return {name: _counted(rows) for name, rows in found.items() if rows is not None}
 
     def pages_with(self, families: Sequence[str]) -> int | None:  # noqa: ARG002
         """See `State`: there are none."""
@@ -375,7 +378,7 @@ class SparkState:
         return Reading(family.name, rows, keys, self._operator_state.value_of(family))
 
 
-def _counted(rows: DataFrame) -> dict[int, int]:
-    """The rows by partition."""
-    counts = rows.groupBy("partition_id").count().collect()
-    return {int(number): int(count) for number, count in map(tuple, counts)}
+def _counted(rows: StoredRows) -> dict[int, int]:
+    """The rows by partition, of those that have any."""
+    numbers = {each: rows.count(each) for each in range(rows.partitions)}
+    return {number: count for number, count in numbers.items() if count}

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.catalogue import OperatorStore
-from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.deployment import StoredFamily, StoredStore, revision_in, store_of
 from statemigrate.errors import StartupError, ValueMismatchError, shown
 from statemigrate.formats import Format, Value
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.comparison import differences
 from statemigrate.formats.escaped_text import first_escaped, visible
-from statemigrate.formats.struct.ddl import quoted
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import BASE, Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.processor.rows import RowCodec
 from statemigrate.quoting import argument
+from statemigrate.state.rows import UserRows
+from statemigrate.state.stored_checkpoint import StoredCheckpoint
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 
 # Which revision the state of one of Spark's own operators has.
@@ -145,94 +143,10 @@ class KeyRows:
             parts += [row["user_key"][name] for name in self.user_key.fieldNames()]
         return tuple(visible(each) if isinstance(each, str | dict) else each for each in parts)
 
-    def begins_with(self, key: Sequence[Any]) -> Any:
-        """The condition that a row's key begins with ``key``."""
-        from pyspark.sql import functions
-
-        columns = [functions.col("key")[name] for name in self.key.fieldNames()]
-        if self.user_key is not None:
-            columns += [functions.col("user_key")[name] for name in self.user_key.fieldNames()]
-        condition = functions.lit(True)
-        for column, value in zip(columns, key, strict=False):
-            condition = condition & _equals(column, value)
-        return condition
-
 
 def _part(part: Any) -> Any:
     # A window is a struct: one is a dictionary from Arrow, and a Row otherwise.
     return part.asDict(recursive=True) if hasattr(part, "asDict") else part
-
-
-def _equals(column: Any, value: Any) -> Any:
-    from pyspark.sql import functions
-
-    if not isinstance(value, dict):
-        return column.eqNullSafe(functions.lit(value))
-    condition = functions.lit(True)
-    for name, each in value.items():
-        condition = condition & _equals(column[name], each)
-    return condition
-
-
-def shown_rows(frame: DataFrame) -> Iterator[Row]:
-    r"""The rows of a frame, to be shown: bytes of a text that are not UTF-8 are ``\xff`` and so on.
-
-    Spark itself would give Python one and the same character for each of them. What is in a map it
-    gives so all the same.
-    """
-    from pyspark.sql import functions
-
-    columns = [
-        functions.col(quoted(field.name)).cast(_with_bytes(field.dataType)).alias(field.name)
-        for field in frame.schema
-    ]
-    read = _text_reader(frame.schema)
-    rows = frame.select(*columns).toLocalIterator(prefetchPartitions=True)
-    return rows if read is None else map(read, rows)
-
-
-def _with_bytes(kind: DataType) -> DataType:
-    """The type with binaries for texts, but in maps: Python has no key that is a bytearray."""
-    from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
-
-    if isinstance(kind, StringType):
-        return BinaryType()
-    if isinstance(kind, ArrayType):
-        return ArrayType(_with_bytes(kind.elementType), kind.containsNull)
-    if isinstance(kind, StructType):
-        fields = [StructField(f.name, _with_bytes(f.dataType), f.nullable) for f in kind.fields]
-        return StructType(fields)
-    return kind
-
-
-def _text_reader(kind: DataType) -> Callable[[Any], Any] | None:
-    """What makes texts of the binaries of `_with_bytes`; None where there is none."""
-    from pyspark.sql import Row
-    from pyspark.sql.types import ArrayType, StringType, StructType
-
-    if isinstance(kind, StringType):
-        return lambda data: None if data is None else data.decode("utf-8", "backslashreplace")
-    if isinstance(kind, ArrayType):
-        element = _text_reader(kind.elementType)
-        if element is None:
-            return None
-        return lambda values: None if values is None else [element(each) for each in values]
-    if isinstance(kind, StructType):
-        readers = [_text_reader(field.dataType) for field in kind.fields]
-        if not any(readers):
-            return None
-        make = Row(*kind.fieldNames())
-        return lambda row: (
-            row
-            if row is None
-            else make(
-                *(
-                    each if read is None else read(each)
-                    for read, each in zip(readers, row, strict=True)
-                )
-            )
-        )
-    return None
 
 
 def _not_text(path: str, text: str) -> ValueMismatchError:
@@ -263,7 +177,7 @@ class OperatorRows:
 
     def __init__(
         self,
-        reader: SparkCheckpoint,
+        reader: StoredCheckpoint,
         found: Mapping[str, OperatorStore],
         lineages: Mapping[str, Lineage],
     ) -> None:
@@ -280,12 +194,15 @@ class OperatorRows:
         """See `Kept`."""
         return struct_from_json(self._found[store].key).struct_type()
 
-    def rows(self, family: StoredFamily) -> DataFrame | None:
+    def rows(self, family: StoredFamily) -> UserRows | None:
         """See `Kept`: they are of one revision, whose family may have a name of its own."""
         name = store_of(family.name)
         (held,) = self.stores[name].families
-        is_of_revision = held.revision == family.revision
-        return _shown(self._reader, self._found[name]) if is_of_revision else None
+        if held.revision != family.revision:
+            return None
+        store = self._found[name]
+        stored = self._reader.family(store.number, store.store.name, store.family.name)
+        return UserRows(stored, grouped=store.is_join)
 
     def value_of(self, family: StoredFamily) -> StructValues:
         """See `Kept`."""
@@ -331,43 +248,3 @@ def combined_stores(
 ) -> Mapping[str, StoredStore]:
     """The stores of both."""
     return _Stores([*one, *other], lambda name: one[name] if name in one else other[name])
-
-
-def _shown(reader: SparkCheckpoint, store: OperatorStore) -> DataFrame:
-    """The rows with each column under the name that users know."""
-    rows = reader.operator_rows(store.number, store.store.name, store.side)
-    if store.is_join and store.side is None:
-        # All rows of a key are in one partition: there they come one after the other.
-        rows = rows.sortWithinPartitions("key")
-    numbered = rows.select(_numbered("key", rows), _numbered("value", rows), "partition_id")
-    key, value = _named("key", store.key, numbered), _named("value", store.value, numbered)
-    return numbered.select(key, value, "partition_id")
-
-
-def _numbered(name: str, rows: DataFrame) -> Column:
-    """A struct whose fields go by their place: Spark's names may repeat."""
-    from pyspark.sql import functions
-    from pyspark.sql.types import StructType
-
-    held: Any = rows.schema[name].dataType
-    numbered = StructType()
-    for place, field in enumerate(held.fields):
-        numbered.add(str(place), field.dataType)
-    return functions.col(name).cast(numbered).alias(name)
-
-
-def _named(name: str, shown: StructJson, rows: DataFrame) -> Column:
-    from pyspark.sql import functions
-
-    held: Any = rows.schema[name].dataType
-    places = [field.name for field in held.fields if field.dataType.typeName() != "void"]
-    columns = [
-        functions.col(name)[place].alias(field["name"])
-        for place, field in zip(places, shown["fields"], strict=False)
-    ]
-    # Where the sides of a join share a store, Spark's reader leaves out whether a row has matched.
-    columns += [
-        functions.lit(None).cast("boolean").alias(field["name"])
-        for field in shown["fields"][len(places) :]
-    ]
-    return functions.struct(*columns).alias(name)

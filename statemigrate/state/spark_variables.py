@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from statemigrate.deployment import StoredFamily, StoredStore, store_of
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.native.listing import check_listed
-from statemigrate.native.older_families import lineage_of, revisions_in
+from statemigrate.native.older_families import lineage_of
 from statemigrate.native.startup_functions import stored_envelopes
 from statemigrate.native.startup_stored import read_stores
+from statemigrate.state.envelopes import EnvelopesOf, revisions_of
+from statemigrate.state.rows import UserRows
 from statemigrate.state.spark_operators import EnvelopeValues, StructValues
+from statemigrate.state.stored_checkpoint import StoredCheckpoint
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -26,7 +27,7 @@ class Variables:
 
     def __init__(
         self,
-        reader: SparkCheckpoint,
+        reader: StoredCheckpoint,
         batch: int,
         lineages: Mapping[str, Lineage],
         operator: int | None = None,
@@ -53,7 +54,7 @@ class Variables:
             for store, each in stores.items()
         }
 
-    def rows(self, family: StoredFamily) -> DataFrame | None:
+    def rows(self, family: StoredFamily) -> UserRows | None:
         """See `Kept`: None for one that Spark does not list, since it is still to be made.
 
         Raises `CheckpointError` where it may have been made without being listed.
@@ -62,7 +63,7 @@ class Variables:
         if variable is None:
             check_listed(self._reader.files, self._batch, family.name, self._operator)
             return None
-        return self._reader.entries(variable)
+        return self._reader.rows(variable.name)
 
     def value_of(self, family: StoredFamily) -> StructValues:
         """See `Kept`."""
@@ -78,18 +79,20 @@ class Envelopes:
     def __init__(
         self,
         checkpoint: str,
-        envelopes: DataFrame,
+        envelopes: UserRows,
         lineages: Mapping[str, Lineage],
         wanted: Mapping[str, str],
     ) -> None:
         self._checkpoint = checkpoint
         self._envelopes = envelopes
-        self._revisions = revisions_in(envelopes)
+        self._revisions = sorted(revisions_of(envelopes))
         self._lineage = lineage_of(checkpoint, self._revisions, lineages, wanted)
 
     def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
         """See `Kept`."""
-        return self._envelopes.schema["key"].dataType  # type: ignore[return-value]
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(self._envelopes.key)
 
     @cached_property
     def stores(self) -> Mapping[str, StoredStore]:
@@ -99,9 +102,9 @@ class Envelopes:
         stored = stored_envelopes(self._lineage, self._revisions, known)
         return {store: stored.led_by(known.target, self._lineage)}
 
-    def rows(self, family: StoredFamily) -> DataFrame | None:
+    def rows(self, family: StoredFamily) -> EnvelopesOf:
         """See `Kept`."""
-        return self._envelopes.where(self._envelopes.value.revision == family.revision)
+        return EnvelopesOf(self._envelopes, family.revision)
 
     def value_of(self, family: StoredFamily) -> EnvelopeValues:
         """See `Kept`."""

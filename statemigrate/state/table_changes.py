@@ -24,8 +24,9 @@ Rows = dict[str, Row]
 
 @dataclass(frozen=True)
 class StoreAt:
-    """A store at a batch: its rows, and how they become columns."""
+    """A store of the checkpoint at a ``place``, at a batch: its rows, and how they are columns."""
 
+    place: str
     name: str
     rows: StoreRows
     columns: TableColumns
@@ -39,14 +40,25 @@ def changes_between(before: StoreAt, after: StoreAt) -> pa.Table:
     columns = after.columns
     _check_alike(before, after)
     found: list[Row] = []
-    for partition in range(max(before.rows.partitions, after.rows.partitions)):
+    every = range(max(before.rows.partitions, after.rows.partitions))
+    # In two checkpoints a key may be in another partition.
+    groups = [[each] for each in every] if before.place == after.place else [list(every)]
+    for partitions in groups:
         old: Rows = {}
         new: Rows = {}
-        for is_new, part, batch in _differing(before.rows, after.rows, partition):
-            rows, layout = (new, columns) if is_new else (old, before.columns)
-            rows.update(_by_key(layout, layout.plain_rows(layout.batch(part, batch))))
+        for partition in partitions:
+            for is_new, part, batch in _differing(before, after, partition):
+                rows, layout = (new, columns) if is_new else (old, before.columns)
+                rows.update(_by_key(layout, layout.plain_rows(layout.batch(part, batch))))
         found += _compared(columns, old, new)
     return _table(columns, found)
+
+
+def rows_between(before: StoreAt, after: StoreAt, old: list[Row], new: list[Row]) -> pa.Table:
+    """What differs between some rows of a store at two batches. Raises as `changes_between`."""
+    _check_alike(before, after)
+    columns = after.columns
+    return _table(columns, _compared(columns, _by_key(columns, old), _by_key(columns, new)))
 
 
 def life_of(columns: TableColumns, found: Iterable[tuple[int, list[Row]]]) -> pa.Table:
@@ -71,12 +83,13 @@ def _by_key(columns: TableColumns, rows: list[Row]) -> Rows:
 
 
 def _differing(
-    before: StoreRows, after: StoreRows, partition: int
+    before: StoreAt, after: StoreAt, partition: int
 ) -> Iterator[tuple[bool, StorePart, pa.RecordBatch]]:
     """Rows that may differ, and whether they are the new ones; unchanged files are not read."""
-    others = {_family_of(part): part for part in before.parts}
-    for part in after.parts:
-        other = others.pop(_family_of(part), None)
+    is_one = before.place == after.place
+    others = {_family_of(part): part for part in before.rows.parts}
+    for part in after.rows.parts:
+        other = others.pop(_family_of(part), None) if is_one else None
         new, old = part.rows, other.rows if other is not None else None
         if isinstance(new, UserRows) and isinstance(old, UserRows) and other is not None:
             first, second = differing(old.stored, new.stored, partition)
@@ -84,11 +97,15 @@ def _differing(
                 if len(raw[0]):
                     yield is_new, each, rows.decoded(partition, *raw)
             continue
-        yield from ((True, part, batch) for batch in part.rows.batches(partition))
+        yield from ((True, part, batch) for batch in _batches(part, partition))
         if other is not None:
-            yield from ((False, other, batch) for batch in other.rows.batches(partition))
+            yield from ((False, other, batch) for batch in _batches(other, partition))
     for part in others.values():
-        yield from ((False, part, batch) for batch in part.rows.batches(partition))
+        yield from ((False, part, batch) for batch in _batches(part, partition))
+
+
+def _batches(part: StorePart, partition: int) -> Iterator[pa.RecordBatch]:
+    return part.rows.batches(partition) if partition < part.rows.partitions else iter(())
 
 
 def _family_of(part: StorePart) -> str:

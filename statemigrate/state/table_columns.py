@@ -14,10 +14,8 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.rows.buffers import arrow_array
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.errors import ValueMismatchError, shown
-from statemigrate.formats.arrow_values import plain_array, plain_values
-from statemigrate.quoting import is_text
-from statemigrate.state.rows import EXPIRES_AT
+from statemigrate.formats.arrow_values import plain_values
+from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
 from statemigrate.state.table_stores import StorePart
 
 PARTITION, REVISION, INDEX = "_partition", "_revision", "_index"
@@ -92,7 +90,7 @@ class TableColumns:
         count = rows.num_rows
         columns += [
             rows["partition_id"],
-            _repeated(part.revision, count),
+            repeated(part.revision, count),
             rows["expires_at"] if expires else pa.nulls(count, EXPIRES_AT),
             arrow_array(np.full(count, self.batch_id, np.int64)),
         ]
@@ -104,7 +102,7 @@ class TableColumns:
         Raises `ValueMismatchError` for a value that is not of its column's type.
         """
         return [
-            _one(value, kind, name)
+            one_value(value, kind, name)
             for value, kind, name in zip(key, self._key_types, self.key_names, strict=False)
         ]
 
@@ -141,39 +139,6 @@ def _unique(names: Sequence[str], taken: set[str], before: str) -> tuple[str, ..
             column = f"{before}{column}"
         found.append(column)
     return tuple(found)
-
-
-def _repeated(text: str, count: int) -> pa.Array:
-    """A text so many times."""
-    data = text.encode()
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(data))
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data * count)]
-    return pa.Array.from_buffers(pa.string(), count, buffers)
-
-
-def _one(value: Any, kind: pa.DataType, name: str) -> pa.Array:
-    # Arrow takes truth values for numbers, and bytes for texts.
-    is_other = (isinstance(value, bool) and pa.types.is_integer(kind)) or (
-        isinstance(value, bytes) and pa.types.is_string(kind)
-    )
-    # Arrow loads pandas for values of Python's; texts and whole numbers go without.
-    if type(value) is str and pa.types.is_string(kind) and is_text(value):
-        return _repeated(value, 1)
-    if type(value) is int and pa.types.is_integer(kind):
-        limits = np.iinfo(kind.to_pandas_dtype())
-        if limits.min <= value <= limits.max:
-            return arrow_array(np.array([value], limits.dtype))
-    try:
-        return plain_array([object() if is_other else value], kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise ValueMismatchError(
-            "SM-VALUE-012",
-            f"{shown(value)} is not a key of column {name}",
-            expected=str(kind),
-            found=type(value).__name__,
-            next_action="give the key as its column has it",
-            field=name,
-        ) from error
 
 
 def _hashed(column: pa.Array) -> pa.Array:

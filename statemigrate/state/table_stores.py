@@ -37,6 +37,7 @@ from statemigrate.pages.record import (
     record_name,
     variable_of,
 )
+from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import unscripted
 from statemigrate.state.rows import UserRows, is_variable
@@ -349,8 +350,6 @@ class SparkCatalog:
             yield _Paged(store, self, pages, large, at)
 
     def _envelope_lineage(self, family: SparkFamily) -> Lineage | None:
-        from statemigrate.state.plain_rows import revisions_of
-
         revisions = revisions_of(UserRows(family))
         fitting = {
             store: each
@@ -455,13 +454,16 @@ class _Envelopes(_SparkStore):
     lineage: Lineage
 
     def rows(self) -> StoreRows:
-        from statemigrate.state.plain_rows import EnvelopeRows, revisions_of
+        from statemigrate.state.plain_rows import EnvelopeRows
 
         rows = UserRows(self.family)
         found = revisions_of(rows) or {self.lineage.oldest}
         formats = {each: self.lineage.format_of(each) for each in sorted(found)}
         return self._joined(
-            [(EnvelopeRows(rows, each, fmt), each, fmt) for each, fmt in formats.items()]
+            [
+                (EnvelopeRows(EnvelopesOf(rows, revision), fmt), revision, fmt)
+                for revision, fmt in formats.items()
+            ]
         )
 
 
@@ -474,20 +476,17 @@ class _Paged(_SparkStore):
     record: PagesRecord
 
     def rows(self) -> StoreRows:
-        from statemigrate.state.pages import StoredPages
+        from statemigrate.state.page_entries import EntryRows, PageFiles, StoredPages
         from statemigrate.state.plain_rows import PageRows
 
         stored = self.record.stores[self.name]
         pages = StoredPages(self.record, self.catalog.location, self.catalog.begun)
         large = None if self.large is None else UserRows(self.large)
+        files = PageFiles(pages, UserRows(self.pages), large)
         return self._joined(
             [
-                (
-                    PageRows(pages, UserRows(self.pages), large, stored, family),
-                    family.revision,
-                    family.format,
-                )
-                for family in stored.families
+                (PageRows(EntryRows(files, stored, each)), each.revision, each.format)
+                for each in stored.families
             ]
         )
 

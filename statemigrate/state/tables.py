@@ -17,12 +17,13 @@ from statemigrate.errors import (
 )
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
+from statemigrate.native.retrying import is_missing
 from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import no_such_store
 from statemigrate.state.sql import SqlError
-from statemigrate.state.table_changes import StoreAt, changes_between, life_of
+from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
 from statemigrate.state.table_stores import Catalog, SparkCatalog, StoreRows
 
@@ -157,7 +158,8 @@ class StateTables:
 
             return EmbeddedCatalog(self.checkpoint, self._project, batch)
         given = self._project.spark
-        files = open_files(self.checkpoint, given() if callable(given) else given)
+        # A remote file system starts a session by itself, if none is active.
+        files = open_files(self.checkpoint, None if callable(given) else given)
         return SparkCatalog(Remembered(files), self._project, batch)
 
     def rows_of(self, name: str) -> StoreRows:
@@ -185,15 +187,6 @@ class StateTables:
                 raise
             self._catalog = newer
             return look(self.rows_of(name))
-
-
-def is_missing(error: Exception) -> bool:
-    """Whether a file was not there, which a running query may have removed."""
-    return isinstance(error, FileNotFoundError) or getattr(error, "code", "") in _MISSING
-
-
-_MISSING = ("SM-CHECKPOINT-017", "SM-CHECKPOINT-022", "SM-CHECKPOINT-023")
-"""What is said of a file that a running query may have removed."""
 
 
 class StateTable:
@@ -302,8 +295,7 @@ class StateTable:
         this table's batch unless given, and ``_before`` has those at ``before``.
         """
         before_it = self._state.at(before)[self.name]
-        after_it = self if after is None else self._state.at(after)[self.name]
-        return changes_between(before_it.side, after_it.side)
+        return compared(before_it, self if after is None else self._state.at(after)[self.name])
 
     def history(self, *key: Any) -> pa.Table:
         """The life of a key over the batches that are there: a row for each change of its rows.
@@ -364,7 +356,7 @@ class StateTable:
     @property
     def side(self) -> StoreAt:
         """The store as one side of a comparison."""
-        return StoreAt(self.name, self._rows, self._columns)
+        return StoreAt(self._state.checkpoint, self.name, self._rows, self._columns)
 
     @property
     def layout(self) -> TableColumns:
@@ -381,6 +373,17 @@ class StateTable:
         return TableColumns(
             rows.key, rows.user_key, rows.value, rows.has_several, self.batch, self._state.mask
         )
+
+
+def compared(before: StateTable, after: StateTable, key: Sequence[Any] = ()) -> pa.Table:
+    """What differs between two tables of a store, as `StateTable.changes` gives it.
+
+    They may be of two checkpoints. Only keys that begin with ``key`` count, where it is given.
+    """
+    if key:
+        rows = [each.layout.plain_rows(each.under(*key)) for each in (before, after)]
+        return rows_between(before.side, after.side, *rows)
+    return changes_between(before.side, after.side)
 
 
 def _html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -3,8 +3,9 @@
 import pytest
 from support.dry_runs import EMPTY, GOOD, LOSING, NASTY, REPORT, huge
 from support.fleets import BEHIND, FINISHED, FLEET, FORTY, NASTY_FLEET
+from support.plans import ORDERS, PLANS
 
-from statemigrate import DryRunReport, status_page
+from statemigrate import ChangePlan, DryRunReport, Plans, plan_page, status_page
 from statemigrate.inspect.report_html import html_page
 
 REPORTS = {
@@ -19,6 +20,8 @@ REPORTS = {
     "nasty fleet": NASTY_FLEET,
     "finished": FINISHED,
     "behind": BEHIND,
+    "plan": ORDERS,
+    "plans": PLANS,
 }
 VIEWS = {
     "phone": ({"width": 360, "height": 740}, {}),
@@ -27,6 +30,14 @@ VIEWS = {
     # What is left of a sheet of A4 between its margins.
     "print": ({"width": 680, "height": 1000}, {"media": "print"}),
 }
+
+
+def page_of(report):
+    """The page of a dry run, a plan or a status."""
+    if isinstance(report, DryRunReport):
+        return html_page(report)
+    return plan_page(report) if isinstance(report, ChangePlan | Plans) else status_page(report)
+
 
 # What each bar of the ordinary report has to show: its parts and their share of the chart's width.
 BARS = {
@@ -131,7 +142,7 @@ def show(browser, tmp_path):
     def open_one(report, view, until="load"):
         viewport, media = VIEWS[view]
         file = tmp_path / "dry run.html"
-        source = html_page(report) if isinstance(report, DryRunReport) else status_page(report)
+        source = page_of(report)
         file.write_text(source, encoding="utf-8")
         page = browser.new_page(viewport=viewport)
         heard: list[str] = []
@@ -187,7 +198,9 @@ def test_bars_have_the_widths_the_numbers_ask_for(show, view):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("name", ["ordinary", "nasty", "good", "empty", "fleet", "nasty fleet"])
+@pytest.mark.parametrize(
+    "name", ["ordinary", "nasty", "good", "empty", "fleet", "nasty fleet", "plan", "plans"]
+)
 def test_all_text_is_readable(show, name, view):
     texts = show(REPORTS[name], view).evaluate(TEXTS)
     assert len(texts) > 20

@@ -44,6 +44,14 @@ def test_no_command_hides_in_plain_text(page):
             assert not first & {"$", *PROGRAMS}, block.text
 
 
+def test_a_command_to_copy_is_used_as_it_is_meant(page):
+    for block in page.blocks:
+        for line in block.text.splitlines() if block.language == "sh" else ():
+            program, name, *words = shlex.split(line, comments=True)
+            assert program == "statemigrate"
+            verb(name).make_context(name, words, parent=click.Context(main))
+
+
 def test_a_command_in_a_sentence_exists_with_its_options(page):
     for text in INLINE.findall(page.text):
         name, *words = shlex.split(text)

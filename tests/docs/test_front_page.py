@@ -35,15 +35,24 @@ def shown(picture: str) -> str:
     return "\n".join(rows[row] for row in sorted(rows))
 
 
-def test_the_first_screen_has_states_what_works_in_a_clone_and_the_picture():
-    first = "\n".join(README.splitlines()[:36])
+def test_the_first_screen_is_the_question_the_command_and_its_answer():
+    first = README.splitlines()[:24]
+    question = next(n for n, line in enumerate(first) if line.startswith("**") and "?" in line)
+    command = next(n for n, line in enumerate(first) if line.startswith("statemigrate plan "))
+    assert question < command < first.index("```text")
+    assert any(" live: " in line for line in first)
+    for engine in ("RocksDB", "embedded", "pages", "transformWithState"):
+        assert engine not in "\n".join(first), engine
+
+
+def test_what_it_installs_with_works_in_a_clone():
     for target in ("demo", "test", "wheel"):
-        assert f"\nmake {target} " in first
+        assert f"\nmake {target} " in README
         assert f"\n{target}: " in (TOP / "Makefile").read_text()
-    assert 'pip install "$(ls dist/*.whl)[spark]"' in first
-    for word in ("**live**", "**rewrite**", "**pages**", "`transformWithState`", "dropDuplicates"):
-        assert word in first
-    assert "](docs/demo.svg)" in first
+    assert 'pip install "$(ls dist/*.whl)[spark]"' in README
+    for word in ("**live**", "**rewrite**", "`transformWithState`", "dropDuplicates"):
+        assert word in README
+    assert "](docs/demo.svg)" in README
 
 
 def test_what_it_links_to_is_there():

@@ -9,12 +9,12 @@ from support.pages import DOCS, Page, Reader, all_pages
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-CHECKED_MORE = {"tutorial.md", "in-ci.md", "quarantine.md"}
+CHECKED_MORE = {"embedded.md", "in-ci.md", "quarantine.md"}
 # tests/native follows the first two, on each version of Spark, and compares the state as well;
 # tests/checkpoints the third, on a query's checkpoint.
 ELSEWHERE = {"practice.md", "spark-state.md", "fork.md"}
 # What runs in Spark's workers needs the reader's environment on the path.
-ACTIVATED = {"rewriting/pandas-state.md", "rewriting/transform-with-state.md"}
+ACTIVATED = {"tutorial.md", "rewriting/pandas-state.md", "rewriting/transform-with-state.md"}
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def follow(reader: Reader, name: str) -> list[str]:
     return replace(reader, activated=name in ACTIVATED).follow(Page(DOCS / name))
 
 
-def test_the_tutorial_leads_to_a_migrated_query_and_back(reader):
-    follow(reader, "tutorial.md")
+def test_the_embedded_engine_leads_to_a_migrated_query_and_back(reader):
+    follow(reader, "embedded.md")
     applied = sorted(path.name for path in (reader.folder / "totals").glob("batch=*"))
     assert applied[:3] == ["batch=0", "batch=1", "batch=2"]
 

@@ -319,7 +319,6 @@ OWN_COLUMNS = {
     "rewrite/partitioning.py: key",
     "rewrite/window_columns.py: part",
     "rewrite/entries.py: name",
-    "state/spark_operators.py: name",
 }
 """Names of columns that are the tool's own: ``key``, ``value``, and numbers."""
 

@@ -1,6 +1,7 @@
 """An operator in one call: on the first day, on the day of a change, on pages, and refused."""
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 from support.file_hashes import file_hashes
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
@@ -118,3 +119,32 @@ def test_an_operator_has_a_number_on_sparks_state_and_a_name_on_pages(story, opt
         story.result(migrated(AmountsTally(), migrations=story.folder), **options)
     assert caught.value.code == "SM-START-032"
     assert file_hashes(story.pipeline.checkpoint) == before
+
+
+def recorded(story):
+    """What the checkpoint has of batches and of what they mean, but for files of backfills."""
+    found = file_hashes(story.pipeline.checkpoint)
+    return {path: each for path, each in found.items() if "control" not in path.parts}
+
+
+@pytest.mark.parametrize("options", [{}, {"pages": 2, "operator": "tallies"}])
+def test_a_filter_or_another_key_before_it_is_refused_before_the_first_batch(story, options):
+    story.feed("one", range(6), AMOUNTS)
+    story.run(AmountsTally(), **options)
+    before = recorded(story)
+    plain = story.pipeline.stream
+    (key, *_) = story.pipeline.by if isinstance(story.pipeline.by, tuple) else (story.pipeline.by,)
+    story.result(AmountsTally(), **options)
+    for change, rule in (
+        (lambda: plain().where(f"{key} IS NOT NULL AND length({key}) > 1"), "filter"),
+        (lambda: plain().withColumn(key, F.upper(key)), "key"),
+    ):
+        story.pipeline.stream = change
+        with pytest.raises(StartupError) as caught:
+            story.result(AmountsTally(), **options)
+        assert caught.value.code == "SM-MEANING-001"
+        assert rule in [each["rule"] for each in caught.value.data["changes"]]
+        assert recorded(story) == before
+    accept = dict.fromkeys(caught.value.data["accept"], "keys are given in capitals from now on")
+    story.result(AmountsTally(), accept=accept, **options)
+    assert recorded(story) != before

@@ -85,7 +85,7 @@ def test_a_side_of_a_join_is_a_list_of_its_rows(checkpoint_of, spark):
     assert left.keys() == right.keys() == by("customer").keys()
 
 
-def test_a_join_whose_sides_share_a_store_is_shown_without_what_has_matched(spark, tmp_path):
+def test_a_join_whose_sides_share_a_store_is_shown_as_one_whose_sides_do_not(spark, tmp_path):
     # Formats from 3 on need RocksDB, which the session has.
     spark.conf.set(JOIN_FORMAT, 3)
     try:
@@ -95,7 +95,7 @@ def test_a_join_whose_sides_share_a_store_is_shown_without_what_has_matched(spar
     found = get("join-0.left", checkpoint, "c3", spark=spark)
     orders = by("customer")[("c3",)]
     assert sorted(found, key=lambda row: row["id"]) == [
-        {**each, "matched": None} for each in orders
+        {**each, "matched": True} for each in orders
     ]
     assert len(get("join-0.right", checkpoint, "c3", spark=spark)) == len(orders)
 

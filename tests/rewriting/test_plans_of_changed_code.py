@@ -97,6 +97,11 @@ def test_steps_of_a_rewrite_are_commands_with_what_was_given(totals):
     ]
     assert found.stops
     assert found.undo
+    timed = [each.seconds for each in found.steps if each.seconds is not None]
+    assert len(timed) == 2
+    assert found.seconds_stopped == sum(timed)
+    # The rows of every group, which the snapshots or changelogs of two partitions have.
+    assert found.basis
 
 
 def test_a_lock_is_the_same_for_the_same_code_and_says_what_has_changed(totals, tmp_path):

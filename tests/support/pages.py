@@ -4,9 +4,9 @@ A fenced block with a title is a file. A title with a ``*`` names a generated sc
 functions the block replaces; one below ``examples/`` is a part of that file of the repository.
 Python without a title is a part of a file that was written, or of an example. In ``console``
 blocks, lines that follow a command are what it prints: ``...`` stands for anything, a revision for
-any other.
+any other. An ``sh`` block is about files of the reader's own: it is checked, and not run.
 
-A page whose front matter says ``start: tutorial.md#deploy`` goes on from where that page's reader
+A page whose front matter says ``start: embedded.md#deploy`` goes on from where that page's reader
 is when they come to that heading; without ``#``, at its end.
 """
 
@@ -129,7 +129,7 @@ class Reader:
         return self.saved / moment.replace("/", "-")
 
     def _do(self, block: Block) -> list[str]:
-        if block.language in {"console", "sh"}:
+        if block.language == "console":
             return [run_all(block.text, self.folder, environment(self.activated))]
         if block.language == "python":
             self._python(block)

@@ -23,6 +23,7 @@ from statemigrate.state.open import engine_of
 
 SUBJECTS = {
     "old",
+    "query",
     "new",
     "store",
     "checkpoint",
@@ -41,9 +42,9 @@ SHARED = {
     "spark": None,
 }
 FUNCTIONS = [
-    "autogenerate", "backfill", "backfill_status", "baseline", "check", "dry_run",
+    "autogenerate", "backfill", "backfill_status", "baseline", "check", "diff", "dry_run",
     "dry_run_file", "export", "fork", "get", "history", "init", "new", "pause_backfill",
-    "record_applied", "status",
+    "open_state", "record_applied", "sql", "status",
 ]  # fmt: skip
 
 
@@ -84,6 +85,7 @@ OWN = {
     ("backfill", "keys_per_chunk"): {"keys_per_chunk"},
     ("status", "output"): set(),
     ("rewrite", "places"): {"old", "new"},
+    ("diff", "places"): {"checkpoint", "new"},
     ("doctor", "migrations"): {"migrations"},
 }
 RECORDS = {

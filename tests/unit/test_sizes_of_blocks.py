@@ -23,7 +23,7 @@ from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.rewrite.file_reading import _parted
 from statemigrate.state.embedded import blocks_of
-from statemigrate.state.pages import Entries, KeyColumns, StoredPages
+from statemigrate.state.page_entries import Entries, KeyColumns, StoredPages
 
 LARGE = 200_000
 NUMBER = 300

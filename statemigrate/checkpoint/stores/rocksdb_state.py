@@ -1,7 +1,7 @@
-"""One version of a store of the RocksDB provider: its tables, and the changes since, in one order.
+"""One version of a store of the RocksDB provider: its tables, and the changes since, as one.
 
-Keys come in the order of their bytes, a range of them at a time, so that no more of a partition is
-in memory than a range and the changes that are not in tables yet.
+Keys come a range of their bytes at a time, so that no more of a partition is in memory than a range
+and the changes that are not in tables yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, r
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files
 
-_IN_RANGE = 8 << 20
+_IN_RANGE = 1 << 20
 """Bytes of tables that are read at once, before they are unpacked."""
 _SINCE = np.int64(1) << np.int64(62)
 """The number of the first change that is in no table: any in a table has 56 bits."""
@@ -47,7 +47,7 @@ class RocksDBState:
         self._files, self._version, self._conf = files, version, conf
 
     def rows(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[Rows, Rows]]:
-        """Keys from ``start`` up to ``stop``, without it, and their values, in the keys' order.
+        """Keys from ``start`` up to ``stop``, without it, and their values, a range at a time.
 
         Keys begin with the number of their column family where the store has families. Values of a
         list are joined as RocksDB joins them.
@@ -78,16 +78,18 @@ class RocksDBState:
             return found.take(places), values.take(places)
         wanted = keys.to_list()
         with self._readable():
-            parts = [_chosen(each.records(each.blocks_of(wanted)), keys) for each in self._tables]
+            parts = [
+                _chosen(each.records(each.index.having(wanted)), keys) for each in self._tables
+            ]
         parts.append(_chosen(self._changes.all, keys))
-        return _ordered(*fold_state(iter([_in_order(parts)]), self._conf))
+        return fold_state(iter([_in_order(parts)]), self._conf)
 
     def keys_in(self, names: Collection[str]) -> Rows:
         """The keys that some of the version's tables have, also of what is deleted there."""
         with self._readable():
             return Rows.concat(
                 [
-                    table.records(table.index[1]).changes.keys
+                    table.records(table.index.between()).changes.keys
                     for name, table in self._tables_by_name.items()
                     if name in names
                 ]
@@ -95,16 +97,30 @@ class RocksDBState:
 
     def _range(self, start: bytes, stop: bytes | None) -> tuple[Rows, Rows]:
         found = [
-            _within(each.records(handles), start, stop)
+            _within(each.records(blocks), start, stop)
             for each in self._tables
-            if (handles := each.blocks(start, stop))
+            if (blocks := each.index.between(start, stop)).size
         ]
-        newer = self._changes.between(start, stop)
-        parts = [each for each in found if len(each.changes)]
-        if not len(newer.changes) and len(parts) == 1 and _is_plain(parts[0].changes):
-            return parts[0].changes.keys, parts[0].changes.values
-        parts += [newer] if len(newer.changes) else []
-        return _ordered(*fold_state(iter([_in_order(parts)]), self._conf)) if parts else _NOTHING
+        parts = [each for each in (*found, self._changes.between(start, stop)) if len(each.changes)]
+        if not parts:
+            return _NOTHING
+        largest = max(parts, key=lambda each: len(each.changes))
+        if not _is_plain(largest.changes):
+            return fold_state(iter([_in_order(parts)]), self._conf)
+        others = [each for each in parts if each is not largest]
+        keys, values = largest.changes.keys, largest.changes.values
+        if not others:
+            return keys, values
+        # Most keys are in the largest alone: what happened to the others is put together.
+        both = np.zeros(len(keys), bool)
+        both[among(keys, Rows.concat([each.changes.keys for each in others]))] = True
+        of_both = Records(_taken(largest.changes, np.flatnonzero(both)), largest.numbers[both])
+        alone = np.flatnonzero(~both)
+        some_keys, some_values = fold_state(iter([_in_order([*others, of_both])]), self._conf)
+        return (
+            Rows.concat([keys.take(alone), some_keys]),
+            Rows.concat([values.take(alone), some_values]),
+        )
 
     @property
     def _tables(self) -> list[SortedTable]:

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,10 @@ _KINDS = {0x00: DELETE, 0x01: PUT, 0x02: MERGE, 0x07: DELETE}
 _HASHED = 0x80000000
 MOST_IN_BLOCK = 1 << 30
 """Bytes that a block may unpack to."""
+_MOST_IN_RUN = 4_096
+"""Records behind one restart point; RocksDB's default is 16."""
+_MOST_SHARED = 64
+"""How often keys may be as long as the blocks that have them, since they share beginnings."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,36 @@ class BlockHandle:
 
     offset: int
     size: int
+
+
+@dataclass(frozen=True)
+class Index:
+    """The blocks of a table, and for each a key that none of its keys is behind."""
+
+    keys: Rows
+    offsets: Integers
+    sizes: Integers
+
+    def between(self, start: bytes = b"", stop: bytes | None = None) -> Integers:
+        """The places of blocks that may have keys from ``start`` up to ``stop``, without it."""
+        first = self.place_of(start)
+        last = len(self.keys) if stop is None else self.place_of(stop) + 1
+        return np.arange(first, min(last, len(self.keys)))
+
+    def having(self, wanted: Sequence[bytes]) -> Integers:
+        """The places of blocks that may have one of the ``wanted`` keys."""
+        found: set[int] = set()
+        for key in wanted:
+            for place in range(self.place_of(key), len(self.keys)):
+                found.add(place)
+                # What happened to one key may fill several blocks.
+                if self.keys.row(place) != key:
+                    break
+        return np.array(sorted(found), np.int64)
+
+    def place_of(self, key: bytes) -> int:
+        """The place of the first block that may have a key."""
+        return bisect_left(range(len(self.keys)), key, key=self.keys.row)
 
 
 class SortedTable:
@@ -90,57 +124,28 @@ class SortedTable:
         self._index = BlockHandle(*numbers[2:])
 
     @cached_property
-    def index(self) -> tuple[list[bytes], list[BlockHandle]]:
-        """The blocks of records, and for each a key that none of its keys is behind."""
-        block = self._block(self._index)
-        keys: list[bytes] = []
-        handles: list[BlockHandle] = []
+    def index(self) -> Index:
+        """The blocks of records."""
+        block = np.frombuffer(self._block(self._index), np.uint8)
+        starts, limits = _runs(block, ends([block.size]))
         is_delta = self._has("rocksdb.index.value.is.delta.encoded")
-        at, end, key = 0, _end_of_records(block), b""
-        while at < end:
-            shared, at = _varint(block, at)
-            own, at = _varint(block, at)
-            if not is_delta:
-                _, at = _varint(block, at)
-            if shared > len(key) or at + own > end:
-                raise ValueError("an index with a key that leaves its block")
-            key, at = key[:shared] + block[at : at + own], at + own
-            if is_delta and shared:
-                delta, at = _varint(block, at)
-                before = handles[-1]
-                size = before.size + ((delta >> 1) ^ -(delta & 1))
-                handle = BlockHandle(before.offset + before.size + _TRAILER, size)
-            else:
-                offset, at = _varint(block, at)
-                size, at = _varint(block, at)
-                handle = BlockHandle(offset, size)
-            handles.append(handle)
-            keys.append(key if self._has("rocksdb.index.key.is.user.key") else key[:-_TAIL])
-        return keys, handles
+        shared, at = _varints(block, starts, limits)
+        own, at = _varints(block, at, limits)
+        if not is_delta:
+            _, at = _varints(block, at, limits)
+        offsets, after = _varints(block, at + own, limits)
+        sizes, after = _varints(block, after, limits)
+        if bool(shared.any()) or not np.array_equal(after, limits):
+            raise self._unknown("an index whose keys share their beginnings")
+        tail = 0 if self._has("rocksdb.index.key.is.user.key") else _TAIL
+        if own.size and int(own.min()) < tail:
+            raise ValueError("an index with a key without its number")
+        return Index(within(block, at, own - tail), offsets, sizes)
 
-    def blocks(self, start: bytes = b"", stop: bytes | None = None) -> list[BlockHandle]:
-        """The blocks that may have keys from ``start`` up to ``stop``, without it."""
-        keys, handles = self.index
-        first = bisect_left(keys, start)
-        last = len(keys) if stop is None else bisect_left(keys, stop) + 1
-        return handles[first:last]
-
-    def blocks_of(self, wanted: Sequence[bytes]) -> list[BlockHandle]:
-        """The blocks that may have one of the ``wanted`` keys."""
-        keys, handles = self.index
-        found: set[int] = set()
-        for key in wanted:
-            for place in range(bisect_left(keys, key), len(keys)):
-                found.add(place)
-                # What happened to one key may fill several blocks.
-                if keys[place] != key:
-                    break
-        return [handles[place] for place in sorted(found)]
-
-    def records(self, handles: Sequence[BlockHandle]) -> Records:
-        """All records of some of the blocks."""
-        contents = self._contents(handles)
-        return _records(contents)
+    def records(self, blocks: Integers) -> Records:
+        """All records of some of the blocks, by their places in the index."""
+        index = self.index
+        return _records(self._contents(index.offsets[blocks], index.sizes[blocks]))
 
     @cached_property
     def _properties(self) -> Mapping[str, bytes]:
@@ -176,26 +181,26 @@ class SortedTable:
         return found
 
     def _block(self, handle: BlockHandle) -> bytes:
-        return bytes(self._contents([handle])[0])
+        place = np.array([handle.offset], np.int64), np.array([handle.size], np.int64)
+        return bytes(self._contents(*place)[0])
 
-    def _contents(self, handles: Sequence[BlockHandle]) -> list[bytes | memoryview]:
+    def _contents(self, starts: Integers, sizes: Integers) -> list[bytes | memoryview]:
         """Blocks, unpacked. Raises ValueError for a checksum that is another."""
-        for each in handles:
-            if not 0 <= each.offset <= each.offset + each.size + _TRAILER <= self._data.size:
-                raise ValueError("a block that is not within its file")
-        starts = np.array([each.offset for each in handles], np.int64)
-        sizes = np.array([each.size for each in handles], np.int64)
+        if bool(((starts < 0) | (sizes < 0)).any()) or bool(
+            (starts > self._data.size - sizes - _TRAILER).any()
+        ):
+            raise ValueError("a block that is not within its file")
         fits = matching(self._checksum_kind, self._data, starts, sizes)
         if fits is None:
             raise self._unknown(f"checksums of type {self._checksum_kind}")
         if not fits.all():
             wrong = int(np.flatnonzero(~fits)[0])
-            raise ValueError(f"the block at byte {handles[wrong].offset} has another checksum")
-        return [self._unpacked(each) for each in handles]
+            raise ValueError(f"the block at byte {int(starts[wrong])} has another checksum")
+        numbers = zip(starts.tolist(), (starts + sizes).tolist(), strict=True)
+        return [self._unpacked(start, end) for start, end in numbers]
 
-    def _unpacked(self, handle: BlockHandle) -> bytes | memoryview:
-        end = handle.offset + handle.size
-        stored, kind = self._data[handle.offset : end].data, int(self._data[end])
+    def _unpacked(self, start: int, end: int) -> bytes | memoryview:
+        stored, kind = self._data[start:end].data, int(self._data[end])
         if kind == _PLAIN:
             return stored
         unpack = _UNPACKERS.get(kind)
@@ -204,7 +209,7 @@ class SortedTable:
         try:
             return unpack(stored)
         except (OSError, zlib.error, ValueError) as error:
-            raise ValueError(f"the block at byte {handle.offset}: {error}") from error
+            raise ValueError(f"the block at byte {start}: {error}") from error
 
     def _unknown(self, found: str) -> UnsupportedError:
         return UnsupportedError(
@@ -321,9 +326,7 @@ class _Step:
 def _records(contents: Sequence[bytes | memoryview]) -> Records:
     data = np.concatenate([np.frombuffer(each, np.uint8) for each in contents] or [_NO_BYTES])
     begins = ends([len(each) for each in contents])
-    runs = [_runs(each, at) for each, at in zip(contents, begins[:-1].tolist(), strict=True)]
-    starts = np.concatenate([start for start, _ in runs] or [_NO_NUMBERS])
-    limits = np.concatenate([end for _, end in runs] or [_NO_NUMBERS])
+    starts, limits = _runs(data, begins)
     steps = list(_steps(data, starts, limits))
     if not steps:
         none = Rows.from_list([])
@@ -334,20 +337,36 @@ def _records(contents: Sequence[bytes | memoryview]) -> Records:
 _NO_BYTES, _NO_NUMBERS = np.zeros(0, np.uint8), np.zeros(0, np.int64)
 
 
-def _runs(block: bytes | memoryview, at: int) -> tuple[Integers, Integers]:
-    count, end = _restarts(block), _end_of_records(block)
-    found = np.frombuffer(block, "<u4", count, end).astype(np.int64)
-    limits = np.append(found[1:], end)
-    if count and (found[0] != 0 or bool((found > limits).any()) or int(limits.max()) > end):
+def _runs(data: Bytes, begins: Integers) -> tuple[Integers, Integers]:
+    """Where the records behind each restart point begin and end, in blocks laid end to end."""
+    ends_of_blocks = begins[1:]
+    if bool((np.diff(begins) < 4).any()):
+        raise ValueError("a block without restart points")
+    width = np.full(ends_of_blocks.size, 4)
+    counts = within(data, ends_of_blocks - 4, width).data.view("<u4").astype(np.int64)
+    last = ends_of_blocks - 4 * (counts + 1)
+    if bool((last < begins[:-1]).any()):
+        raise ValueError("a block with more restart points than bytes")
+    points = within(data, last, 4 * counts).data.view("<u4").astype(np.int64)
+    starts = points + np.repeat(begins[:-1], counts)
+    limits = np.append(starts[1:], 0)
+    has_points = counts > 0
+    limits[np.cumsum(counts)[has_points] - 1] = last[has_points]
+    firsts = (np.cumsum(counts) - counts)[has_points]
+    if bool((starts > limits).any()) or bool((points[firsts] != 0).any()):
         raise ValueError("restart points that are not in their order")
-    return found + at, limits + at
+    return starts, limits
 
 
 def _steps(data: Bytes, starts: Integers, limits: Integers) -> Iterator[_Step]:
     places = starts.copy()
     runs = np.flatnonzero(places < limits)
     lengths = np.zeros(starts.size, np.int64)
-    while runs.size:
+    for number in count():
+        if not runs.size:
+            return
+        if number == _MOST_IN_RUN:
+            raise ValueError(f"more than {_MOST_IN_RUN} records behind a restart point")
         at, end = places[runs], limits[runs]
         shared, at = _varints(data, at, end)
         own, at = _varints(data, at, end)
@@ -364,7 +383,7 @@ def _steps(data: Bytes, starts: Integers, limits: Integers) -> Iterator[_Step]:
 
 
 def _varints(data: Bytes, places: Integers, limits: Integers) -> tuple[Integers, Integers]:
-    """A number of at most 32 bits at each place, and where it ends."""
+    """A number of at most 35 bits at each place, and where it ends."""
     if bool((places >= limits).any()):
         raise ValueError("a record that ends too early")
     read = data[places].astype(np.int64)
@@ -380,7 +399,7 @@ def _varints(data: Bytes, places: Integers, limits: Integers) -> tuple[Integers,
         read[more] |= (byte & 0x7F) << (7 * step)
         ends_at[more] += 1
         more = more[byte >= 0x80]
-    if more.size or bool((read >> 32).any()):
+    if more.size:
         raise ValueError("a length that does not end")
     return read, ends_at
 
@@ -398,6 +417,8 @@ def _assembled(data: Bytes, steps: list[_Step], runs: int) -> Records:
         lengths[rows] = step.shared + step.own
         value_starts[rows], value_sizes[rows] = step.values, step.sizes
     places = ends(lengths)
+    if int(places[-1]) > max(_MOST_SHARED * data.size, 1 << 20):
+        raise ValueError(f"keys of {int(places[-1]):,} bytes in {data.size:,} bytes of blocks")
     keys = np.empty(int(places[-1]), np.uint8)
     for number, step in enumerate(steps):
         rows = first[step.runs] + number
@@ -428,17 +449,19 @@ def ranges(
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Ranges of keys, one behind the other, of which the tables have some ``most`` bytes each."""
     marks: list[tuple[bytes, int]] = []
+    waiting = 0
     for table in tables:
-        keys, handles = table.index
-        first = bisect_left(keys, start)
-        for key, handle in zip(keys[first:], handles[first:], strict=True):
-            if stop is not None and key >= stop:
-                break
-            marks.append((key, handle.size))
+        index = table.index
+        for place in index.between(start, stop).tolist():
+            waiting += int(index.sizes[place])
+            if waiting > most // len(tables):
+                marks.append((index.keys.row(place), waiting))
+                waiting = 0
     cuts, waiting = [start], 0
     for key, size in sorted(marks):
         waiting += size
-        if waiting > most and key > cuts[-1]:
+        is_within = key > cuts[-1] and (stop is None or key < stop)
+        if waiting >= most and is_within:
             cuts.append(key)
             waiting = 0
     yield from pairwise(cuts)

@@ -1,0 +1,60 @@
+"""`sql`: the stores of a checkpoint, asked in SQL."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from statemigrate.cli.options import (
+    Settings,
+    checkpoint_named,
+    configuration,
+    operator_option,
+    require_values,
+    shared_options,
+    target_option,
+)
+from statemigrate.cli.output import print_json_text, print_rows
+
+
+@click.command(
+    epilog="""Example: statemigrate sql 'SELECT count(*) FROM orders' /data/checkpoint"""
+)
+@click.argument("query")
+@checkpoint_named
+@click.option("--batch", type=int, metavar="N", help="Batch to read.  [default: the newest]")
+@target_option
+@operator_option
+@shared_options()
+@click.pass_obj
+def sql(settings: Settings, /, query: str, *, checkpoint: str, **options: Any) -> None:
+    """Print the rows that QUERY, one SELECT, gives over the stores of a checkpoint.
+
+    Each store is a table of its name, with the columns of its keys and values and with
+    `_partition`, `_revision`, `_expires_at` and `_batch`. A name with a hyphen needs double quotes,
+    as in `"aggregation-0"`. The query may be running. DuckDB answers; it opens no file, and nothing
+    is written. It comes with `pip install 'statemigrate[sql]'`.
+    """
+    require_values("sql")
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.sql import sql as selected
+    from statemigrate.formats.json_values import json_text
+
+    known = configuration()
+    with spark_when_needed() as spark:
+        found = selected(
+            query,
+            checkpoint,
+            **settings.of_one(spark, stores=known.stores, mask=known.mask, **options),
+        )
+    if settings.json:
+        print_json_text(json_text(found.to_json(), indent=2))
+        return
+    print_rows(found.columns, ([_shown(each) for each in row] for row in found.rows))
+
+
+def _shown(value: Any) -> str:
+    from statemigrate.formats.json_values import json_text
+
+    return value if isinstance(value, str) else json_text(value)

@@ -1,0 +1,153 @@
+"""`diff`: what differs in state between two batches, or between two checkpoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.errors import CheckpointError, values_hidden
+from statemigrate.native.retrying import looks_again
+from statemigrate.state.protocol import no_such_store
+from statemigrate.state.tables import StateTable, StateTables, compared, open_state
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from statemigrate.native.session import Spark
+
+
+@dataclass(frozen=True)
+class StoreDiff:
+    """What differs in one ``store``; ``table`` has a row for each key, or row of one, that does.
+
+    ``columns`` are those of the key and of the value. ``only_in`` is "before" or "after" for a
+    store that is not there at both.
+    """
+
+    store: str
+    key: tuple[str, ...]
+    value: tuple[str, ...]
+    table: pa.Table | None
+    only_in: str | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many rows are added, removed and changed."""
+        found = Counter[str]({"added": 0, "removed": 0, "changed": 0})
+        if self.table is not None:
+            found.update(self.table["_change"].to_pylist())
+        return dict(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """The difference as JSON; without rows where values are hidden."""
+        document: dict[str, Any] = {"store": self.store, **self.counts, "only_in": self.only_in}
+        if not values_hidden():
+            document["rows"] = [] if self.table is None else self.table.to_pylist()
+        return document
+
+
+@dataclass(frozen=True)
+class StateDiff:
+    """What differs between the batches ``before`` and ``after``, by store."""
+
+    before: int
+    after: int
+    stores: tuple[StoreDiff, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return not any(sum(each.counts.values()) or each.only_in for each in self.stores)
+
+    def to_json(self) -> dict[str, Any]:
+        """The differences as JSON."""
+        stores = [each.to_json() for each in self.stores]
+        return {"before": self.before, "after": self.after, "stores": stores}
+
+
+@looks_again
+def diff(  # noqa: PLR0913 - all but two by name
+    checkpoint: str | Path,
+    new: str | Path | None = None,
+    *,
+    store: str | None = None,
+    before: int | None = None,
+    after: int | None = None,
+    key: Sequence[str] = (),
+    migrations: str | Path | None = "migrations",
+    targets: Mapping[str, str] | None = None,
+    operator: int | str | None = None,
+    stores: Mapping[str, str] | None = None,
+    mask: Sequence[str] = (),
+    spark: Spark = None,
+) -> StateDiff:
+    """What differs in the state of a checkpoint between the batches ``before`` and ``after``.
+
+    They are the newest batch and the one before it unless given. With ``new``, another checkpoint,
+    it is what differs between the two, at their newest batches unless given. ``store`` names one
+    store, and ``key`` has the beginning of a key of it, as one types it. The other parameters are
+    those of `open_state`.
+
+    Raises `CheckpointError` for a batch or a store that is not there, and `StartupError` where the
+    columns of a store are not the same at both.
+    """
+    options: dict[str, Any] = {
+        "migrations": migrations,
+        "targets": targets,
+        "operator": operator,
+        "stores": stores,
+        "mask": mask,
+        "spark": spark,
+    }
+    if new is None:
+        last = open_state(checkpoint, batch=after, **options)
+        first = last.at(_batch_before(last) if before is None else before)
+    else:
+        first = open_state(checkpoint, batch=before, **options)
+        last = open_state(new, batch=after, **options)
+    names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
+    if store is not None and store not in {*first.stores, *last.stores}:
+        raise no_such_store(str(checkpoint), store, last.stores)
+    found = tuple(_of_store(first, last, name, key) for name in names)
+    return StateDiff(first.batch, last.batch, found)
+
+
+def _of_store(first: StateTables, last: StateTables, name: str, key: Sequence[str]) -> StoreDiff:
+    sides = [each[name] for each in (first, last) if name in each]
+    some = sides[-1]
+    names = some.key_columns, some.layout.value_names
+    if len(sides) < 2:
+        return StoreDiff(name, *names, None, "after" if name in last else "before")
+    values = _key_of(some, key)
+    return StoreDiff(name, *names, compared(sides[0], sides[1], values))
+
+
+def _key_of(table: StateTable, words: Sequence[str]) -> tuple[Any, ...]:
+    """The beginning of a key that words give, column by column."""
+    if not words:
+        return ()
+    from pyspark.sql.types import StructType
+
+    from statemigrate.state.reader import key_from_texts
+
+    layout = table.layout
+    fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]
+    return key_from_texts(StructType.fromJson({"type": "struct", "fields": fields}), words)
+
+
+def _batch_before(state: StateTables) -> int:
+    earlier = [each for each in state.batches if each < state.batch]
+    if not earlier:
+        raise CheckpointError(
+            "SM-CHECKPOINT-016",
+            f"{state.checkpoint} has no batch before {state.batch}",
+            expected="a batch that is committed and still kept",
+            found=f"batches {', '.join(map(str, state.batches))}",
+            next_action="name two of its batches, or wait for another batch",
+            path=state.checkpoint,
+            batch=state.batch,
+        )
+    return earlier[-1]

@@ -1,0 +1,108 @@
+"""`sql` and `diff` typed over a query's checkpoint, and what starts for it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import statemigrate
+from statemigrate.cli.main import main
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def checkpoint(made):
+    return made("aggregation", "rocksdb").checkpoint
+
+
+def typed(*words, code=0):
+    result = CliRunner().invoke(main, [str(each) for each in words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_sql_prints_rows_for_people_and_for_machines(checkpoint):
+    query = "SELECT k, \"count\" FROM \"aggregation-0\" WHERE k IN ('a', 'bb') ORDER BY k"
+    assert [each.split() for each in typed("sql", query, checkpoint).splitlines()] == [
+        ["k", "count"],
+        ["a", "8"],
+        ["bb", "7"],
+    ]
+    found = json.loads(typed("--json", "sql", query, checkpoint))
+    assert found == {"batch": 3, "columns": ["k", "count"], "rows": [["a", 8], ["bb", 7]]}
+    older = json.loads(typed("--json", "sql", query, checkpoint, "--batch", 1))
+    assert (older["batch"], older["rows"][0][1] < 8) == (1, True)
+
+
+def test_sql_is_refused_where_values_are_hidden_or_the_statement_writes(checkpoint):
+    assert "--values" in typed("--no-values", "sql", "SELECT 1", checkpoint, code=2)
+    assert "SM-SQL-001" in typed("sql", "CREATE TABLE a AS SELECT 1", checkpoint, code=1)
+
+
+def test_diff_shows_what_changed_between_two_batches(checkpoint):
+    found = json.loads(typed("--json", "diff", checkpoint, "--from", 1, "--to", 3, code=1))
+    (store,) = found["stores"]
+    table = statemigrate.open_state(checkpoint, migrations=None)["aggregation-0"]
+    assert store["changed"] == table.changes(1, 3).num_rows > 0
+    words = ["--from", 1, "--to", 3, "--store", "aggregation-0", "--key", "a"]
+    found = json.loads(typed("--json", "diff", checkpoint, *words, code=1))
+    (row,) = found["stores"][0]["rows"]
+    assert (row["k"], row["count"]) == ("a", table.get("a")["count"])
+    assert row["_before"]["count"] == table.at(1).get("a")["count"]
+    hidden = typed("--no-values", "diff", checkpoint, "--from", 1, "--to", 3, code=1)
+    assert "936" not in hidden
+    assert typed("diff", checkpoint, "--from", 3, "--to", 3)
+    assert "SM-STATE-033" in typed("diff", checkpoint, "--store", "nothing", code=1)
+
+
+def test_two_checkpoints_of_the_same_rows_do_not_differ(made, checkpoint):
+    other = made("aggregation", "hdfs").checkpoint
+    assert statemigrate.diff(checkpoint, other, migrations=None).is_same
+    found = statemigrate.diff(checkpoint, other, before=1, migrations=None)
+    within = statemigrate.diff(checkpoint, before=1, after=3, migrations=None)
+    assert found.stores[0].counts == within.stores[0].counts
+    assert not found.is_same
+
+
+def test_a_masked_column_is_a_hash_in_both(checkpoint, tmp_path, monkeypatch):
+    (tmp_path / "statemigrate.toml").write_text('mask = ["k"]\n')
+    monkeypatch.chdir(tmp_path)
+    found = json.loads(typed("--json", "sql", 'SELECT k FROM "aggregation-0"', checkpoint))
+    keys = {row[0] for row in found["rows"]}
+    assert "a" not in keys
+    changed = json.loads(typed("--json", "diff", checkpoint, "--from", 1, code=1))
+    assert {row["k"] for row in changed["stores"][0]["rows"]} <= keys
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "aggregation-0", "CHECKPOINT", "a"),
+        ("export", "aggregation-0", "CHECKPOINT", "--output", "-"),
+        ("status", "CHECKPOINT"),
+        ("sql", 'SELECT 1 FROM "aggregation-0"', "CHECKPOINT"),
+        ("diff", "CHECKPOINT", "--from", "3", "--to", "3"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_java_starts_to_look_at_state(checkpoint, words, tmp_path):
+    # Without any Java that could be found, a start would fail.
+    code = (
+        "import sys\n"
+        "from statemigrate.cli.main import main\n"
+        f"main({[str(checkpoint) if each == 'CHECKPOINT' else each for each in words]!r})\n"
+    )
+    empty = {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "HOME": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=empty,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout
