@@ -53,7 +53,7 @@ def test_sarif_has_a_result_for_what_asks_or_warns(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     items = tuple(with_levels((FILTER, DELAY, REFUSED), {"filter": "warning"}))
     found = ChangePlan("cp", "ruled:orders", "id", 1, 0, 0, items, (), "", stops=True)
-    (run,) = json.loads(json.dumps(sarif_of(found)))["runs"]
+    (run,) = json.loads(json.dumps(sarif_of([found])))["runs"]
     assert [(each["ruleId"], each["level"]) for each in run["results"]] == [
         ("filter", "warning"),
         ("rewrite", "error"),
