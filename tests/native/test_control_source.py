@@ -249,4 +249,4 @@ def test_the_verb_plans_shows_and_pauses(ran, scripts):
     assert "Planned 4 keys in 1 chunk, one a batch." in run()
     assert json.loads(run("--target", "tally=base", "--json"))["keys"] == 0
     assert "STORE=REVISION" in run("--target", "tally", code=2)
-    assert "--prepare excludes --pause." in run("--pause", "--prepare", code=2)
+    assert "--pause excludes --prepare." in run("--pause", "--prepare", code=2)
