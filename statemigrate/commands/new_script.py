@@ -84,16 +84,16 @@ def _check_changed(lineage: Lineage | None, store: str, old: Format | None, new:
     if before is None or before.fingerprint != new.fingerprint:
         return
     newest = "the old format" if lineage is None else f"its newest script, {lineage.head},"
-    name = argument(store)
     raise ScriptError(
         "SM-SCRIPT-033",
         f"the script of store '{store}' would change nothing",
         expected=f"another format than {newest} has: {before!r}",
         found=repr(new),
         next_action="name the format that the new code writes with --to; for other values of the "
-        f"same format leave --to out: `statemigrate new {name} -m MESSAGE`; if the newest script "
+        f"same format leave --to out: `statemigrate new {argument(store)} -m MESSAGE`; if the "
+        "newest script "
         "was meant to record what the state has today, remove it, and let the checkpoint say it: "
-        f"`statemigrate new {name} --from-checkpoint CHECKPOINT`",
+        f"`statemigrate new {argument(store)} --from-checkpoint CHECKPOINT`",
         store=store,
     )
 

@@ -107,8 +107,8 @@ class _Steps:
         stores = {each.store for each in self.asking if each.verdict == "live"}
         deployed = {store: self._deployed(store) for store in sorted(stores) if store}
         if deployed:
-            to = " ".join(f"--to {argument(f'{store}={at}')}" for store, at in deployed.items())
-            return f"statemigrate rollback {argument(self.checkpoint)} {to}"
+            words = " ".join(f"--to {argument(f'{store}={at}')}" for store, at in deployed.items())
+            return f"statemigrate rollback {argument(self.checkpoint)} {words}"
         if stores:
             return f"statemigrate backfill {argument(self.checkpoint)} --prepare --undo --apply"
         return ""

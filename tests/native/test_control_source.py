@@ -221,8 +221,8 @@ def test_the_verb_plans_shows_and_pauses(ran, scripts):
     with_it, _ = ran
     folder, at = scripts.write(), str(with_it.checkpoint)
 
-    def run(*arguments, code=0):
-        given = ["--migrations", str(folder), "backfill", at, *arguments]
+    def run(*arguments, code=0, verb="backfill"):
+        given = ["--migrations", str(folder), verb, at, *arguments]
         result = CliRunner().invoke(main, given, prog_name="statemigrate")
         assert result.exit_code == code, result.output
         return result.output
@@ -236,23 +236,17 @@ def test_the_verb_plans_shows_and_pauses(ran, scripts):
         "withdrawn": 0,
         "pages": None,
     }
-    status = json.loads(run("--status", "--json"))
-    assert status == {
-        "keys_left": 4,
-        "families": {"tally": 4},
+    status = json.loads(run("--json", verb="status"))
+    assert status["backfill"] == {
         "keys_planned": 4,
         "chunks": 2,
         "consumed": 0,
         "waiting": 2,
         "keys_uncut": 0,
-        "pages_left": None,
-        "unplanned": [],
-        "is_finished": False,
-        "quarantined": 0,
     }
-    assert "0 of 2 chunks processed, planned for 4 keys." in run("--status")
+    assert "backfill: 0 of 2 chunks processed, planned for 4 keys" in run(verb="status")
     assert "Withdrew 2 chunks" in run("--pause")
     assert "Planned 4 keys in 1 chunk, one a batch." in run()
     assert json.loads(run("--target", "tally=base", "--json"))["keys"] == 0
     assert "STORE=REVISION" in run("--target", "tally", code=2)
-    assert "exclude each other" in run("--pause", "--status", code=2)
+    assert "--pause excludes --prepare." in run("--pause", "--prepare", code=2)

@@ -220,15 +220,15 @@ def test_a_run_that_ends_takes_the_chunks_it_finds_and_the_next_ones_go_on(pipel
 def test_the_verb_takes_a_share_or_a_rate_and_says_what_cannot_be(tally, scripts):
     folder, at = scripts.write(), str(tally.checkpoint)
 
-    def run(*arguments, code=0):
-        given = ["--migrations", str(folder), "backfill", at, *arguments]
+    def run(*arguments, code=0, verb="backfill"):
+        given = ["--migrations", str(folder), verb, at, *arguments]
         result = CliRunner().invoke(main, given, prog_name="statemigrate")
         assert result.exit_code == code, result.output
         return result.output
 
     assert f"Planned {KEYS} keys in chunks as large as fits, one a batch." in run("--share", "0.3")
-    assert json.loads(run("--status", "--json"))["keys_uncut"] == KEYS
-    assert f"{KEYS} keys are in no chunk yet" in run("--status")
+    assert json.loads(run("--json", verb="status"))["backfill"]["keys_uncut"] == KEYS
+    assert f"{KEYS} are in no chunk yet" in run(verb="status")
     assert "Withdrew 1 chunk" in run("--keys-per-second", "50")
     assert chunk_files(at).plan().pace.keys_per_second == 50
     for wrong in (("--share", "1"), ("--keys-per-second", "0")):

@@ -111,7 +111,7 @@ def test_status_retire_and_a_dry_run_count_the_operator_that_is_named(half_way, 
     assert (family.family, family.tried, family.failed) == ("tally", store.left, 0)
     told = run("backfill", "--retire", query.checkpoint, "--operator", "tallies", code=1)
     assert f"status --checkpoint {query.checkpoint} --operator tallies" in told
-    told = run("backfill", query.checkpoint, "--operator", "tallies", "--status")
+    told = run("status", query.checkpoint, "--operator", "tallies")
     assert f"statemigrate backfill {query.checkpoint} --operator tallies" in told
     named["operator"] = "counts"
     (store,) = status(query.checkpoint, **named).stores
