@@ -139,6 +139,10 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     project = Project(migrations, targets or {}, stores or {}, spark)
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
+    if options.pages is not None:
+        from statemigrate.commands.rewrite_pages import check_no_code
+
+        check_no_code(wanted)
     check_inputs(wanted)
     directory = CheckpointDirectory(old_files)
     committed, begun = directory.last_commit(), directory.last_begun()
@@ -155,7 +159,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
 
         session = session_of(spark, str(old))
         lineages = _lineages(project, shape, {})
-        plan = paging_plan(old_files, shape, options, answers, wanted, lineages, session)
+        plan = paging_plan(old_files, shape, options, answers, lineages, session)
     check_offsets(plan, old_files)
     origins = (("the old checkpoint", old_files),)
     place = Target(new_files, plan.fingerprint, old_files.location, origins)
