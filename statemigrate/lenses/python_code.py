@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from functools import lru_cache
+from sys import intern
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -95,7 +96,7 @@ class _Source:
 
     def _literal(self, text: str) -> str:
         mark = f"literal {len(self._texts)}"
-        self._texts[mark] = text
+        self._texts[mark] = intern(text)
         return f'"{mark}"'
 
     def _variable(self, expression: Expression) -> str:

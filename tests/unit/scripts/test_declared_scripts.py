@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from statemigrate.commands.script_verbs import check
@@ -74,7 +76,7 @@ def test_a_written_new_may_have_another_order(tmp_path: Path) -> None:
 
 def test_check_tries_a_declared_change(tmp_path: Path) -> None:
     _script(tmp_path, 'lens(rename("name", "title"), scale("total", 2))')
-    assert check(migrations=tmp_path).ok
+    assert check(migrations=tmp_path).passed
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,23 @@ def test_what_does_not_fit_is_refused_where_the_script_is_loaded(
         raised.value.data["line"]
         == path.read_text().count("\n", 0, path.read_text().index("change =")) + 1
     )
+
+
+def test_derived_functions_travel_to_workers(tmp_path: Path) -> None:
+    from pyspark import cloudpickle
+
+    more = "def double(n):\n    return n * 2\n\ndef half(n):\n    return n // 2\n"
+    change = 'lens(rename("name", "title"), function("total", double, half))'
+    migration = read(load(_script(tmp_path, change, more)))
+    found = pickle.loads(  # noqa: S301  # what was just pickled
+        cloudpickle.dumps((migration.upgrade, migration.downgrade, migration.upgrade_table))
+    )
+    value = {"name": "a", "total": 3, "note": "", "items": None}
+    made = {"title": "a", "total": 6, "note": "", "items": None}
+    assert found[0](value) == made
+    assert found[1](made) == value
+    table = pa.table({"key": [{"k": 1}], "value": [made | {"name": "a"}]})
+    assert found[2](table)["value"].to_pylist()[0]["total"] == 12
 
 
 def test_a_baseline_declares_no_change(tmp_path: Path) -> None:
