@@ -23,6 +23,7 @@ from statemigrate.cli.output import console, print_found, print_json, print_rows
 from statemigrate.quoting import visible, visible_lines
 
 if TYPE_CHECKING:
+    from statemigrate.lenses import Change
     from statemigrate.scripts import Details, Entry
 
 
@@ -213,6 +214,7 @@ def _print_details(details: Details) -> None:
         "script": details.path,
         "way back": _way_back(details),
         **({"drops": ", ".join(migration.drops)} if migration and migration.drops else {}),
+        **(_declared(migration.change) if migration and migration.change else {}),
         **({"keys": str(details.new_key)} if details.new_key else {}),
         **({"rewrite": _by_rewriting(details)} if details.only_by_rewriting else {}),
     }
@@ -226,6 +228,12 @@ def _print_details(details: Details) -> None:
     for line in _meanings(details):
         screen.print(visible(line))
     _print_faults([details])
+
+
+def _declared(change: Change) -> dict[str, str]:
+    """The lenses of a script, and what does not come back as it was."""
+    losses = {"loses": "; ".join(change.losses)} if change.losses else {}
+    return {"change": "; ".join(change.words)} | losses
 
 
 def _change(details: Details) -> list[str]:

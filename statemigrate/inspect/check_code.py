@@ -189,7 +189,8 @@ def entry_functions(migration: Migration) -> list[str]:
     """The functions of a script that make entries of an entry, and are for a rewrite alone."""
     has = {
         "rekey": migration.rekey is not None,
-        "upgrade_table": migration.upgrade_table is not None,
+        # What is derived from lenses is not for a rewrite alone.
+        "upgrade_table": migration.upgrade_table is not None and migration.change is None,
         "upgrade": migration.upgrade is not None and takes_key(migration.upgrade),
     }
     return [name for name, there in has.items() if there]

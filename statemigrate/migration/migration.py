@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from statemigrate.errors import LineageError
 from statemigrate.formats import Format, Value
+from statemigrate.lenses.change import Change
 
 BASE = "base"
 """The revision of state that was written before the store's first migration."""
@@ -82,7 +83,8 @@ class Migration:
 
     ``new_key``, ``rekey``, ``merge`` and ``upgrade_table`` are only for a rewrite; in a baseline
     ``new_key`` records the current key. ``upgrade`` may be None if there is an ``upgrade_table``,
-    and if a ``rekey`` returns all values or leaves them unchanged.
+    and if a ``rekey`` returns all values or leaves them unchanged. ``change`` are the lenses that
+    the functions are derived from, if the script declares its change.
     """
 
     revision: str
@@ -104,6 +106,7 @@ class Migration:
     merge: Merge | None = None
     upgrade_table: TableTransform | None = None
     text_checksum: str | None = None
+    change: Change | None = None
 
     def was_applied_as(self, recorded: str) -> bool:
         """Whether a recorded checksum of an applied script is this script's."""

@@ -62,6 +62,8 @@ class Entry:
             "baseline": migration.is_baseline if migration else None,
             "reversible": migration.is_reversible if migration else None,
             "drops": list(migration.drops) if migration else None,
+            "lenses": list(migration.change.words) if migration and migration.change else None,
+            "losses": list(migration.change.losses) if migration and migration.change else None,
             "rewrites": list(self.only_by_rewriting),
             "questions": [asdict(question) for question in questions],
             "path": self.path,

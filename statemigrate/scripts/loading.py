@@ -23,6 +23,7 @@ from statemigrate.errors import FormatError, ScriptError, StatemigrateError
 from statemigrate.migration import Question
 from statemigrate.migration.migration import imported_inside
 from statemigrate.scripts.checksums import code_checksum
+from statemigrate.scripts.declared import declare
 
 # Modules next to the scripts, in the scripts' folder or in ``versions``.
 #
@@ -172,6 +173,7 @@ def load(path: Path) -> Script:
     except Exception as cause:
         raise _unimportable(path, cause) from cause
     _check_imports(path, module, siblings)
+    declare(path, source, module)
     return Script(path, source, module)
 
 

@@ -1,0 +1,52 @@
+"""Lenses: declared changes of a format, each with its way back.
+
+A script imports them from here: ``from statemigrate.lenses import cast, lens, rename``.
+"""
+
+from statemigrate.lenses.change import Change
+from statemigrate.lenses.columns import TableFunction
+from statemigrate.lenses.fields import (
+    Chain,
+    add,
+    drop,
+    each,
+    entries,
+    lens,
+    move,
+    rename,
+    unwrap,
+    wrap,
+)
+from statemigrate.lenses.lens import Lens
+from statemigrate.lenses.values import (
+    cast,
+    default,
+    function,
+    join,
+    map_values,
+    scale,
+    split,
+)
+
+__all__ = [
+    "Chain",
+    "Change",
+    "Lens",
+    "TableFunction",
+    "add",
+    "cast",
+    "default",
+    "drop",
+    "each",
+    "entries",
+    "function",
+    "join",
+    "lens",
+    "map_values",
+    "move",
+    "rename",
+    "scale",
+    "split",
+    "unwrap",
+    "wrap",
+]

@@ -1,0 +1,127 @@
+"""A declared change of a format: both functions, in both forms, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from statemigrate.errors import ScriptError
+from statemigrate.formats import Format, Value
+from statemigrate.formats.schema.nodes import Node, Record, type_name
+from statemigrate.lenses.columns import TableFunction, by_value
+from statemigrate.lenses.expressions import Column, Expression, input_shape, ordered
+from statemigrate.lenses.fields import Chain
+from statemigrate.lenses.python_code import function_of, is_total
+from statemigrate.lenses.types import format_of, misfit
+
+
+@dataclass(frozen=True)
+class Change:
+    """A chain of lenses between two formats.
+
+    ``up`` and ``down`` are what a value becomes; ``down`` is None if a lens has no way back.
+    """
+
+    chain: Chain
+    old: Format
+    new: Format
+    up: Expression
+    down: Expression | None
+
+    @classmethod
+    def of(cls, chain: Chain, old: Format, new: Format | None = None) -> Change:
+        """The change that lenses are for a format; ``new`` is derived, or checked if it is given.
+
+        Raises ScriptError where a lens does not fit, and where ``new`` is another format.
+        """
+        before = input_shape(old.schema)
+        made = chain.forward(before).closed()
+        new = format_of(_record(made.type), old) if new is None else new
+        _check(made.type, new.schema, "`new` is not what the lenses make of `old`")
+        back = chain.back(before)
+        down = None
+        if back is not None:
+            found = back.forward(input_shape(new.schema)).closed()
+            # A way back may give None where old values had none: the format refuses it then.
+            down = _arranged(found, old.schema)
+        return cls(chain, old, new, _arranged(made, new.schema), down)
+
+    @cached_property
+    def upgrade(self) -> Callable[[Value], Value]:
+        """The way up of one value."""
+        return function_of(self.up, "upgrade")
+
+    @cached_property
+    def downgrade(self) -> Callable[[Value], Value] | None:
+        """The way back of one value."""
+        return None if self.down is None else function_of(self.down, "downgrade")
+
+    @property
+    def upgrade_table(self) -> TableFunction:
+        """The way up of a table of entries."""
+        return TableFunction(self.up, self.new.schema)
+
+    @property
+    def downgrade_table(self) -> TableFunction | None:
+        """The way back of a table of entries."""
+        return None if self.down is None else TableFunction(self.down, self.old.schema)
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """The fields that one of the two ways loses, as the script's ``drops``."""
+        return tuple(dict.fromkeys(self.chain.dropped(input_shape(self.old.schema))))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What each lens does, as in "renames name to title"."""
+        return tuple(each.words for each in self.chain.lenses)
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What does not come back as it was; none where a way back restores every value."""
+        return self.chain.losses(input_shape(self.old.schema))
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether each value that goes up comes back as it was."""
+        return self.down is not None and not self.losses
+
+    @property
+    def by_value(self) -> tuple[str, ...]:
+        """The functions that a table calls for each value, since they have no columnar form."""
+        return tuple(by_value(self.up))
+
+    @property
+    def is_total(self) -> bool:
+        """Whether every value has a way up, so that only the last of several formats is checked."""
+        return is_total(self.up)
+
+
+def _arranged(made: Column, record: Record) -> Expression:
+    return ordered(made, record).value
+
+
+def _record(node: Node) -> Record:
+    assert isinstance(node, Record), "the whole value is a struct, and no lens makes it None"  # noqa: S101
+    return node
+
+
+def _check(made: Node, written: Node, problem: str) -> None:
+    found = misfit(made, written)
+    if found is None:
+        return
+    path, one, other = found
+    raise ScriptError(
+        "SM-LENS-007",
+        f"{problem}: `{path}` differs.",
+        expected=f"{path}: {_described(one)}",
+        found=f"{path}: {_described(other)}",
+        next_action="correct `new`, add a lens, or remove `new`: it is derived then",
+        field=path,
+    )
+
+
+def _described(node: Any) -> str:
+    return "no such field" if node is None else type_name(node)
