@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import CheckpointError, values_hidden
+from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.protocol import no_such_store
-from statemigrate.state.tables import StateTable, StateTables, compared, open_state
+from statemigrate.state.tables import StateTables, compared, open_state
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,7 @@ class StoreDiff:
         """The difference as JSON; without rows where values are hidden."""
         document: dict[str, Any] = {"store": self.store, **self.counts, "only_in": self.only_in}
         if not values_hidden():
-            document["rows"] = [] if self.table is None else self.table.to_pylist()
+            document["rows"] = [] if self.table is None else plain_rows(self.table)
         return document
 
 
@@ -121,21 +122,8 @@ def _of_store(first: StateTables, last: StateTables, name: str, key: Sequence[st
     names = some.key_columns, some.layout.value_names
     if len(sides) < 2:
         return StoreDiff(name, *names, None, "after" if name in last else "before")
-    values = _key_of(some, key)
+    values = some.keys_from(key)[0] if key else ()
     return StoreDiff(name, *names, compared(sides[0], sides[1], values))
-
-
-def _key_of(table: StateTable, words: Sequence[str]) -> tuple[Any, ...]:
-    """The beginning of a key that words give, column by column."""
-    if not words:
-        return ()
-    from pyspark.sql.types import StructType
-
-    from statemigrate.state.reader import key_from_texts
-
-    layout = table.layout
-    fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]
-    return key_from_texts(StructType.fromJson({"type": "struct", "fields": fields}), words)
 
 
 def _batch_before(state: StateTables) -> int:

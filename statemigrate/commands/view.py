@@ -17,6 +17,7 @@ from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.documents import replacing
 from statemigrate.formats import Struct
+from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.avro.reading import write_container
 from statemigrate.formats.json_values import json_text
 from statemigrate.native.retrying import looks_again
@@ -25,8 +26,10 @@ from statemigrate.state.open import require_store
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import Entry
 from statemigrate.state.reader import StateReader, keys_from_texts
+from statemigrate.state.tables import open_state
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from statemigrate.native.session import Spark
@@ -216,7 +219,7 @@ def export(  # noqa: PLR0913 - all but three by name
 
 
 @looks_again
-def get(
+def get(  # noqa: PLR0913 - all but two by name
     store: str,
     checkpoint: str | Path,
     *key: Any,
@@ -225,14 +228,27 @@ def get(
     accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
+    batches: bool = False,
     spark: Spark = None,
 ) -> Any | None:
     """The value of a key in ``store``, in the target's format; None if there is none.
 
     ``key`` has the values of the columns that the query groups by, for map state followed by those
-    of the map's own key. A value is a dictionary by field name, for list state a list of them. For
-    more than one key open a `StateReader`, which has the same parameters and errors.
+    of the map's own key. A value is a dictionary by field name, for list state a list of them. With
+    ``batches`` it is the life of the key over the batches that are still there, the table of
+    `StateTable.history`. For more than one key open a `StateReader`, which has the same parameters
+    and errors.
     """
+    if batches:
+        state = open_state(
+            checkpoint,
+            migrations=migrations,
+            targets=targets,
+            operator=operator,
+            stores=stores,
+            spark=spark,
+        )
+        return state[store].history(*key)
     project = Project(
         migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
     )
@@ -267,6 +283,55 @@ def find(store: str, checkpoint: str | Path, words: Sequence[str], **reading: An
         ]
         is_one = len(found) <= 1 and all(len(each) == len(names) for each in wanted)
         return Found(tuple(found), is_one)
+
+
+@dataclass(frozen=True)
+class Life:
+    """What became of the keys asked for, over the ``batches`` that are still there.
+
+    ``key`` and ``value`` are the names of columns. ``table`` has a row for each change: ``_batch``
+    is the batch at which it was first found, and ``_change`` is "first" for what the oldest batch
+    has, else "added", "changed" or "removed".
+    """
+
+    batches: tuple[int, ...]
+    key: tuple[str, ...]
+    value: tuple[str, ...]
+    table: pa.Table
+
+    def changes(self) -> list[dict[str, Any]]:
+        """The changes, the oldest first; of a key that is gone the value is None."""
+        found = []
+        for row in plain_rows(self.table):
+            is_gone = row["_change"] == "removed"
+            found.append(
+                {
+                    "batch": row["_batch"],
+                    "change": row["_change"],
+                    "key": {name: row[name] for name in self.key},
+                    "value": None if is_gone else {name: row[name] for name in self.value},
+                    "revision": None if is_gone else row["_revision"],
+                }
+            )
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The life as JSON."""
+        return {"batches": list(self.batches), "changes": self.changes()}
+
+
+@looks_again
+def find_life(store: str, checkpoint: str | Path, words: Sequence[str], **reading: Any) -> Life:
+    """The life of all keys of ``store`` that begin with ``words``, texts as one types them.
+
+    The other parameters and the errors are those of `open_state`.
+    """
+    state = open_state(checkpoint, **reading)
+    table = state[store]
+    wanted = table.keys_from(words)
+    lives = [table.history(*each) for each in wanted]
+    life = next((each for each in lives if each.num_rows), lives[0])
+    return Life(state.batches, table.key_columns, table.layout.value_names, life)
 
 
 def check_target(path: str | Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.rows.buffers import arrow_array
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats.arrow_values import plain_rows, plain_values
 from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
 from statemigrate.state.table_stores import StorePart
 
@@ -108,11 +108,7 @@ class TableColumns:
 
     def plain_rows(self, rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
         """Rows of the table as dictionaries of plain values."""
-        names = rows.schema.names
-        if isinstance(rows, pa.Table):
-            return [each for batch in rows.to_batches() for each in self.plain_rows(batch)]
-        columns = [plain_values(column) for column in rows.columns]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return plain_rows(rows)
 
     def value_of(self, row: dict[str, Any]) -> dict[str, Any]:
         """The value that a row of the table has, by the names of its own columns."""

@@ -22,6 +22,7 @@ from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import no_such_store
+from statemigrate.state.reader import keys_from_texts
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -287,6 +288,18 @@ class StateTable:
             return columns.in_order(pa.Table.from_batches(found, self.schema))
 
         return self._state.read(self.name, look)
+
+    def keys_from(self, words: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+        """The keys, or beginnings of keys, that ``words`` mean, texts as one types them.
+
+        A word that is a JSON list may mean two. Raises `ValueMismatchError` for a text that is not
+        of its column's type.
+        """
+        from pyspark.sql.types import StructType
+
+        layout = self.layout
+        fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]
+        return keys_from_texts(StructType.fromJson({"type": "struct", "fields": fields}), words)
 
     def changes(self, before: int, after: int | None = None) -> pa.Table:
         """What differs between two batches: a row for each key, or row of a key, that does.
