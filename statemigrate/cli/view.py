@@ -51,20 +51,17 @@ def get(
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.view import find, find_life
 
+    known = {"stores": configuration().stores, "mask": configuration().mask}
     if batches:
         options.pop("accept_edited")
         with spark_when_needed() as spark:
-            known = configuration().stores
-            life = find_life(
-                store, checkpoint, key, **settings.of_one(spark, stores=known, **options)
-            )
+            life = find_life(store, checkpoint, key, **settings.of_one(spark, **known, **options))
         _print_life(settings, life)
         if not life.table.num_rows:
             _exit_without(store, key)
         return
     with spark_when_needed() as spark:
-        stores = configuration().stores
-        found = find(store, checkpoint, key, **settings.of_one(spark, stores=stores, **options))
+        found = find(store, checkpoint, key, **settings.of_one(spark, **known, **options))
     _print_found(settings, found.entries, whole=found.is_one)
     if not found.entries:
         _exit_without(store, key)
@@ -103,7 +100,9 @@ def export(
             checkpoint,
             to,
             progress=move,
-            **settings.of_one(spark, stores=configuration().stores, **options),
+            **settings.of_one(
+                spark, stores=configuration().stores, mask=configuration().mask, **options
+            ),
         )
     if settings.json:
         print_json(asdict(done), stderr=is_output)

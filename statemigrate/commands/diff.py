@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import CheckpointError, values_hidden
+from statemigrate.errors import CheckpointError, rows_hidden
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.protocol import no_such_store
@@ -45,7 +45,7 @@ class StoreDiff:
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON; without rows where values are hidden."""
         document: dict[str, Any] = {"store": self.store, **self.counts, "only_in": self.only_in}
-        if not values_hidden():
+        if not rows_hidden():
             document["rows"] = [] if self.table is None else plain_rows(self.table)
         return document
 
