@@ -110,13 +110,14 @@ def diff(  # noqa: PLR0913 - all but two by name
         first = open_state(checkpoint, batch=before, **options)
         last = open_state(new, batch=after, **options)
     names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
-    if store is not None and store not in {*first.stores, *last.stores}:
-        raise no_such_store(str(checkpoint), store, last.stores)
-    found = tuple(_of_store(first, last, name, key) for name in names)
+    found = tuple(diff_of(first, last, name, key) for name in names)
     return StateDiff(first.batch, last.batch, found)
 
 
-def _of_store(first: StateTables, last: StateTables, name: str, key: Sequence[str]) -> StoreDiff:
+def diff_of(first: StateTables, last: StateTables, name: str, key: Sequence[str] = ()) -> StoreDiff:
+    """What differs in one store, which at least one of the two has. Raises as `diff`."""
+    if name not in first and name not in last:
+        raise no_such_store(last.checkpoint, name, last.stores)
     sides = [each[name] for each in (first, last) if name in each]
     some = sides[-1]
     names = some.key_columns, some.layout.value_names
