@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.applied import record_applied
     from statemigrate.commands.backfill import backfill_status, pause_backfill
+    from statemigrate.commands.browse import BrowseServer, browse, browse_page
     from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
     from statemigrate.commands.current import (
         Current,
@@ -124,6 +125,7 @@ _NAMES = {
     "statemigrate.commands.backfill": "backfill_status pause_backfill",
     "statemigrate.commands.current": ("Current CurrentOf CurrentStore Log LogEntry LogOf"),
     "statemigrate.commands.deployed": "Behind",
+    "statemigrate.commands.browse": "BrowseServer browse browse_page",
     "statemigrate.commands.diff": "diff StateDiff StoreDiff",
     "statemigrate.commands.doctor": "doctor",
     "statemigrate.commands.dry_run": "dry_run_all dry_run_file Trial Trials",
@@ -204,6 +206,7 @@ __all__ = [
     "BackfillStatus",
     "BatchProgress",
     "Behind",
+    "BrowseServer",
     "ChangePlan",
     "CheckReport",
     "CheckpointError",
@@ -295,6 +298,8 @@ __all__ = [
     "backfill",
     "backfill_status",
     "baseline",
+    "browse",
+    "browse_page",
     "check",
     "demo",
     "diff",

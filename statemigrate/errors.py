@@ -33,9 +33,20 @@ def without_credentials(text: str) -> str:
     return _QUERY.sub(r"\1***", text)
 
 
+SHOWN = ("", "0", "false", "no")
+"""What `NO_VALUES` is where it hides nothing."""
+IN_TEXTS = "texts"
+"""What `NO_VALUES` is where only rows show values, and no text that may quote one."""
+
+
 def values_hidden() -> bool:
-    """Whether keys and values of state are kept out of what people and logs see."""
-    return os.environ.get(NO_VALUES, "").lower() not in ("", "0", "false", "no")
+    """Whether keys and values of state are left out of errors, reports and all other texts."""
+    return os.environ.get(NO_VALUES, "").lower() not in SHOWN
+
+
+def rows_hidden() -> bool:
+    """Whether rows of state are not shown either, in which columns can be masked."""
+    return values_hidden() and os.environ.get(NO_VALUES, "").lower() != IN_TEXTS
 
 
 def shown(value: object) -> str:

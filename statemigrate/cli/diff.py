@@ -15,7 +15,7 @@ from statemigrate.cli.options import (
     target_option,
 )
 from statemigrate.cli.output import print_json_text, print_line, print_rows
-from statemigrate.errors import values_hidden
+from statemigrate.errors import rows_hidden
 
 if TYPE_CHECKING:
     from statemigrate.commands.diff import StoreDiff
@@ -86,7 +86,7 @@ def _print_store(found: StoreDiff) -> None:
     counts = found.counts
     text = ", ".join(f"{count:,} {change}" for change, count in counts.items())
     print_line(f"{found.store}: {text}")
-    if values_hidden() or found.table is None or not sum(counts.values()):
+    if rows_hidden() or found.table is None or not sum(counts.values()):
         return
     rows = found.table.slice(0, _MOST).to_pylist()
     print_rows(("change", *found.key, *found.value), (_cells(found, row) for row in rows))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from statemigrate.cli.options import Settings, require_values
+from statemigrate.cli.options import Settings, require_all_values
 from statemigrate.cli.output import console, print_json_text, print_rows
 from statemigrate.errors import HIDDEN, values_hidden
 
@@ -28,7 +28,7 @@ def print_failed(
     from statemigrate.commands.quarantine import quarantine as left_behind
 
     if path is not None:
-        require_values("status --failed --output")
+        require_all_values("status --failed --output")
     failing = 0
     with spark_when_needed() as spark:
         found = left_behind(store, checkpoint, **settings.of_one(spark, **options))

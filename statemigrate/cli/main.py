@@ -33,6 +33,7 @@ GROUPS = {
         "export": ("view", "Write a store's keys and values to one file."),
         "sql": ("sql", "Ask the stores of a checkpoint in SQL."),
         "diff": ("diff", "Print what differs between two batches, or two checkpoints."),
+        "browse": ("browse", "Show the state of a checkpoint in a browser."),
     },
     "Write": {
         "init": ("scripts", "Make a folder for migration scripts."),

@@ -20,7 +20,15 @@ from statemigrate.configuration import (
     NamedCheckpoint,
     configured,
 )
-from statemigrate.errors import NO_VALUES, CheckpointError, did_you_mean, values_hidden
+from statemigrate.errors import (
+    IN_TEXTS,
+    NO_VALUES,
+    SHOWN,
+    CheckpointError,
+    did_you_mean,
+    rows_hidden,
+    values_hidden,
+)
 from statemigrate.quoting import argument
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -247,22 +255,34 @@ def _options(envvar: str | None) -> list[Callable[[Command], Command]]:
 
 def require_values(verb: str) -> None:
     """Raise `click.UsageError` where ``verb`` could do nothing without showing values."""
-    if values_hidden():
+    if rows_hidden():
         raise click.UsageError(
             f"{verb} shows keys and values, which are hidden here. Add --values."
         )
 
 
+def require_all_values(verb: str) -> None:
+    """Raise the same also where columns are masked, which ``verb`` does not know."""
+    require_values(verb)
+    if values_hidden():
+        raise click.UsageError(
+            f"{verb} writes values as they are, and `mask` of the configuration hides some of them."
+        )
+
+
 def _show_values(ctx: click.Context, parameter: click.Parameter, value: bool | None) -> None:  # noqa: ARG001
     root = ctx.find_root()
-    if value is None and ctx is root and NO_VALUES not in os.environ:
-        value = configuration().values
-    if value is None:
+    if value is None and ctx is not root:
         return
+    before = wanted = os.environ.get(NO_VALUES)
+    if value is not None or before is None:
+        value = configuration().values if value is None else value
+        wanted = None if value is None else "0" if value else "1"
+    if configuration().mask and (wanted is None or wanted.lower() in SHOWN):
+        wanted = IN_TEXTS
     # In the environment: what starts from here, Spark and its workers, knows it too.
-    before = os.environ.get(NO_VALUES)
     root.call_on_close(partial(_set_environment, before))
-    _set_environment("0" if value else "1")
+    _set_environment(wanted)
 
 
 def configuration() -> Configuration:

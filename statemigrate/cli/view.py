@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,15 +17,28 @@ from statemigrate.cli.options import (
     reading_options,
     require_values,
 )
-from statemigrate.cli.output import console, print_json, print_json_text, progress_bar
+from statemigrate.cli.output import console, print_json, print_json_text, print_rows, progress_bar
+
+if TYPE_CHECKING:
+    from statemigrate.commands.view import Life
 
 
 @click.command(epilog="Example: statemigrate get auctions /data/checkpoint 42")
 @click.argument("store")
 @checkpoint_and_key
+@click.option(
+    "--batches", is_flag=True, help="Print each change of the value over the batches still there."
+)
 @reading_options
 def get(
-    settings: Settings, /, store: str, key: tuple[str, ...], *, checkpoint: str, **options: Any
+    settings: Settings,
+    /,
+    store: str,
+    key: tuple[str, ...],
+    *,
+    checkpoint: str,
+    batches: bool,
+    **options: Any,
 ) -> None:
     """Print the value of KEY in STORE, in the target's format.
 
@@ -36,15 +49,22 @@ def get(
     """
     require_values("get")
     from statemigrate.cli.session import spark_when_needed
-    from statemigrate.commands.view import find
+    from statemigrate.commands.view import find, find_life
 
+    known = {"stores": configuration().stores, "mask": configuration().mask}
+    if batches:
+        options.pop("accept_edited")
+        with spark_when_needed() as spark:
+            life = find_life(store, checkpoint, key, **settings.of_one(spark, **known, **options))
+        _print_life(settings, life)
+        if not life.table.num_rows:
+            _exit_without(store, key)
+        return
     with spark_when_needed() as spark:
-        stores = configuration().stores
-        found = find(store, checkpoint, key, **settings.of_one(spark, stores=stores, **options))
+        found = find(store, checkpoint, key, **settings.of_one(spark, **known, **options))
     _print_found(settings, found.entries, whole=found.is_one)
     if not found.entries:
-        console(stderr=True).print(f"Store {store} has no value under {' '.join(key)}.")
-        click.get_current_context().exit(1)
+        _exit_without(store, key)
 
 
 @click.command(epilog="Example: statemigrate export auctions /data/cp --output all.parquet")
@@ -80,7 +100,9 @@ def export(
             checkpoint,
             to,
             progress=move,
-            **settings.of_one(spark, stores=configuration().stores, **options),
+            **settings.of_one(
+                spark, stores=configuration().stores, mask=configuration().mask, **options
+            ),
         )
     if settings.json:
         print_json(asdict(done), stderr=is_output)
@@ -89,6 +111,31 @@ def export(
         place = "standard output" if is_output else path
         text = f"Wrote {keys:,} keys of {store}, as of batch {batch}, to {place}"
         console(stderr=is_output).print(text)
+
+
+def _exit_without(store: str, key: Sequence[str]) -> None:
+    console(stderr=True).print(f"Store {store} has no value under {' '.join(key)}.")
+    click.get_current_context().exit(1)
+
+
+def _print_life(settings: Settings, life: Life) -> None:
+    from statemigrate.formats.json_values import json_text
+
+    if settings.json:
+        print_json_text(json_text(life.to_json(), indent=2))
+        return
+    rows = [
+        (
+            f"{each['batch']:,}",
+            each["change"],
+            json_text(each["key"]),
+            "" if each["value"] is None else json_text(each["value"]),
+            each["revision"] or "",
+        )
+        for each in life.changes()
+    ]
+    if rows:
+        print_rows(("batch", "change", "key", "value", "revision"), rows)
 
 
 def _print_found(settings: Settings, found: Sequence[tuple[Any, Any]], *, whole: bool) -> None:

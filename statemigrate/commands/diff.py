@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import CheckpointError, values_hidden
+from statemigrate.errors import CheckpointError, rows_hidden
+from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.protocol import no_such_store
-from statemigrate.state.tables import StateTable, StateTables, compared, open_state
+from statemigrate.state.tables import StateTables, compared, open_state
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,8 +45,8 @@ class StoreDiff:
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON; without rows where values are hidden."""
         document: dict[str, Any] = {"store": self.store, **self.counts, "only_in": self.only_in}
-        if not values_hidden():
-            document["rows"] = [] if self.table is None else self.table.to_pylist()
+        if not rows_hidden():
+            document["rows"] = [] if self.table is None else plain_rows(self.table)
         return document
 
 
@@ -109,33 +110,21 @@ def diff(  # noqa: PLR0913 - all but two by name
         first = open_state(checkpoint, batch=before, **options)
         last = open_state(new, batch=after, **options)
     names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
-    if store is not None and store not in {*first.stores, *last.stores}:
-        raise no_such_store(str(checkpoint), store, last.stores)
-    found = tuple(_of_store(first, last, name, key) for name in names)
+    found = tuple(diff_of(first, last, name, key) for name in names)
     return StateDiff(first.batch, last.batch, found)
 
 
-def _of_store(first: StateTables, last: StateTables, name: str, key: Sequence[str]) -> StoreDiff:
+def diff_of(first: StateTables, last: StateTables, name: str, key: Sequence[str] = ()) -> StoreDiff:
+    """What differs in one store, which at least one of the two has. Raises as `diff`."""
+    if name not in first and name not in last:
+        raise no_such_store(last.checkpoint, name, last.stores)
     sides = [each[name] for each in (first, last) if name in each]
     some = sides[-1]
     names = some.key_columns, some.layout.value_names
     if len(sides) < 2:
         return StoreDiff(name, *names, None, "after" if name in last else "before")
-    values = _key_of(some, key)
+    values = some.keys_from(key)[0] if key else ()
     return StoreDiff(name, *names, compared(sides[0], sides[1], values))
-
-
-def _key_of(table: StateTable, words: Sequence[str]) -> tuple[Any, ...]:
-    """The beginning of a key that words give, column by column."""
-    if not words:
-        return ()
-    from pyspark.sql.types import StructType
-
-    from statemigrate.state.reader import key_from_texts
-
-    layout = table.layout
-    fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]
-    return key_from_texts(StructType.fromJson({"type": "struct", "fields": fields}), words)
 
 
 def _batch_before(state: StateTables) -> int:

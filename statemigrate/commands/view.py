@@ -17,16 +17,20 @@ from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.documents import replacing
 from statemigrate.formats import Struct
+from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.avro.reading import write_container
 from statemigrate.formats.json_values import json_text
+from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import looks_again
 from statemigrate.pages.rows import arrow_schema
 from statemigrate.state.open import require_store
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import Entry
 from statemigrate.state.reader import StateReader, keys_from_texts
+from statemigrate.state.tables import open_state
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from statemigrate.native.session import Spark
@@ -38,7 +42,45 @@ if TYPE_CHECKING:
 
 
 Record = dict[str, Any]
-Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a store's records, ``key`` and ``value`` as Spark's JSON, and their mask."""
+
+    key: dict[str, Any]
+    value: dict[str, Any]
+    mask: Mask
+
+    @classmethod
+    def of(cls, reader: StateReader, store: str, mask: Sequence[str]) -> Fields:
+        """The fields of a store."""
+        value: Any = reader.value_type(store).jsonValue()
+        element = value.get("elementType", value)
+        return cls(reader.key_type(store).jsonValue(), element, Mask.of(mask))
+
+    def record(self, entry: Entry) -> Record:
+        """An entry as a record: its key by column, and its value."""
+        names = [str(each["name"]) for each in self.key["fields"]]
+        key = dict(zip(names, entry[0], strict=True))
+        if not self.mask.names:
+            return {"key": key, "value": entry[1]}
+        shown = self.mask.shown
+        return {"key": shown(self.key, key), "value": shown(self.value, entry[1])}
+
+    def struct(self, *, is_list: bool) -> StructType:
+        """The type of a record."""
+        from pyspark.sql.types import ArrayType, StructField, StructType
+
+        key, value = (
+            StructType.fromJson(self.mask.type_shown(each)) for each in (self.key, self.value)
+        )
+        return StructType(
+            [
+                StructField("key", key, nullable=False),
+                StructField("value", ArrayType(value) if is_list else value),
+            ]
+        )
 
 
 class Form(Protocol):
@@ -55,11 +97,11 @@ class Form(Protocol):
 class JsonLines:
     """A line of JSON an entry."""
 
-    key: Columns
+    fields: Fields
 
     def block(self, entries: Sequence[Entry]) -> bytes:
         """See `Form`."""
-        return b"".join(json_text(_record(self.key, each)).encode() + b"\n" for each in entries)
+        return b"".join(json_text(self.fields.record(each)).encode() + b"\n" for each in entries)
 
     def write(self, stream: IO[bytes], parts: Iterable[IO[bytes]]) -> None:
         """See `Form`."""
@@ -74,7 +116,7 @@ class AvroContainer:
     The format is that of the Avro specification 1.11.1, "Object Container Files".
     """
 
-    key: Columns
+    fields: Fields
     schema: Any
     marker: bytes = field(default_factory=lambda: os.urandom(16))
 
@@ -94,7 +136,7 @@ class AvroContainer:
 
     def _container(self, entries: Sequence[Entry]) -> bytes:
         made = BytesIO()
-        records = (_record(self.key, each) for each in entries)
+        records = (self.fields.record(each) for each in entries)
         write_container(made, self.schema, records, marker=self.marker)
         return made.getvalue()
 
@@ -103,7 +145,7 @@ class AvroContainer:
 class ParquetFile:
     """A Parquet file with a row group a block; ``schema`` is Arrow's."""
 
-    key: Columns
+    fields: Fields
     schema: Any
 
     def block(self, entries: Sequence[Entry]) -> bytes:
@@ -111,7 +153,7 @@ class ParquetFile:
         import pyarrow as pa
 
         made = BytesIO()
-        records = [_record(self.key, each) for each in entries]
+        records = [self.fields.record(each) for each in entries]
         with pa.ipc.new_stream(made, self.schema) as to:
             to.write_table(pa.Table.from_pylist(records, self.schema))
         return made.getvalue()
@@ -129,24 +171,17 @@ class ParquetFile:
                     writer.write_table(pa.ipc.open_stream(part).read_all())
 
 
-def form_of(suffix: str, key: StructType, value: Any) -> Form:
-    """The form of files that end in ``suffix``, for keys and values of these types."""
-    from pyspark.sql.types import StructField, StructType
-
-    columns = tuple(key.fieldNames())
+def form_of(suffix: str, fields: Fields, *, is_list: bool) -> Form:
+    """The form of files that end in ``suffix``, for records with these fields."""
     if suffix == ".jsonl":
-        return JsonLines(columns)
-    record = StructType([StructField("key", key, nullable=False), StructField("value", value)])
+        return JsonLines(fields)
+    record = fields.struct(is_list=is_list)
     if suffix == ".avro":
-        return AvroContainer(columns, Struct(record).avro_schema)
-    return ParquetFile(columns, arrow_schema(record))
+        return AvroContainer(fields, Struct(record).avro_schema)
+    return ParquetFile(fields, arrow_schema(record))
 
 
 SUFFIXES = (".parquet", ".avro", ".jsonl")
-
-
-def _record(names: Columns, entry: Entry) -> Record:
-    return {"key": dict(zip(names, entry[0], strict=True)), "value": entry[1]}
 
 
 def _copy(part: IO[bytes], stream: IO[bytes]) -> None:
@@ -178,6 +213,7 @@ def export(  # noqa: PLR0913 - all but three by name
     accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
+    mask: Sequence[str] = (),
     spark: Spark = None,
     progress: Progress = unseen,
 ) -> Exported:
@@ -187,7 +223,8 @@ def export(  # noqa: PLR0913 - all but three by name
     gets lines of JSON after everything was read, and is "-" in the result. Each record has two
     fields: ``key``, a record of the key's columns, and ``value``, for list state an array. Only the
     owner can read the file. It appears when it is complete, and replaces an existing file of that
-    name. The query may be running. ``progress`` gets the number of keys written; the other
+    name. The query may be running. ``mask`` names columns that get a hash in place of each value,
+    as in `open_state`. ``progress`` gets the number of keys written; the other
     parameters are those of `StateReader`. As many processes as there are processors write a large
     store of the embedded engine, in the same order as one process would. Raises `ExportError`, the
     errors of `StateReader.entries`, and `CheckpointError` if one of the processes was killed.
@@ -205,7 +242,8 @@ def export(  # noqa: PLR0913 - all but three by name
         TemporaryFile() if target is None else replacing(target, private=True) as stream,
     ):
         suffix = ".jsonl" if target is None else target.suffix
-        form = form_of(suffix, reader.key_type(store), reader.value_type(store))
+        is_list = reader.value_type(store).typeName() == "array"
+        form = form_of(suffix, Fields.of(reader, store, mask), is_list=is_list)
         counted = _Counted(progress)
         form.write(stream, reader.parts(store, form.block, counted))
         if not isinstance(path, str | Path):
@@ -216,7 +254,7 @@ def export(  # noqa: PLR0913 - all but three by name
 
 
 @looks_again
-def get(
+def get(  # noqa: PLR0913 - all but two by name
     store: str,
     checkpoint: str | Path,
     *key: Any,
@@ -225,20 +263,36 @@ def get(
     accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
+    batches: bool = False,
+    mask: Sequence[str] = (),
     spark: Spark = None,
 ) -> Any | None:
     """The value of a key in ``store``, in the target's format; None if there is none.
 
     ``key`` has the values of the columns that the query groups by, for map state followed by those
-    of the map's own key. A value is a dictionary by field name, for list state a list of them. For
-    more than one key open a `StateReader`, which has the same parameters and errors.
+    of the map's own key. A value is a dictionary by field name, for list state a list of them. With
+    ``batches`` it is the life of the key over the batches that are still there, the table of
+    `StateTable.history`. ``mask`` is as in `export`. For more than one key open a `StateReader`,
+    which has the other parameters and the same errors.
     """
+    if batches:
+        state = open_state(
+            checkpoint,
+            migrations=migrations,
+            targets=targets,
+            operator=operator,
+            stores=stores,
+            mask=mask,
+            spark=spark,
+        )
+        return state[store].history(*key)
     project = Project(
         migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
     )
     require_store(str(checkpoint), store)
     with StateReader(checkpoint, **project.keywords) as reader:
-        return reader.get(store, *key)
+        fields = Fields.of(reader, store, mask)
+        return fields.mask.shown(fields.value, reader.get(store, *key))
 
 
 @dataclass(frozen=True)
@@ -250,7 +304,14 @@ class Found:
 
 
 @looks_again
-def find(store: str, checkpoint: str | Path, words: Sequence[str], **reading: Any) -> Found:
+def find(
+    store: str,
+    checkpoint: str | Path,
+    words: Sequence[str],
+    *,
+    mask: Sequence[str] = (),
+    **reading: Any,
+) -> Found:
     """All keys of ``store`` that begin with ``words``, texts as one types them.
 
     One word may be a whole key as a dry run prints it, a JSON list. The other parameters and the
@@ -260,13 +321,60 @@ def find(store: str, checkpoint: str | Path, words: Sequence[str], **reading: An
     with StateReader(checkpoint, **reading) as reader:
         names = reader.key_columns(store)
         wanted = keys_from_texts(reader.key_type(store), words)
-        found = [
-            (dict(zip(names, key, strict=True)), value)
-            for each in wanted
-            for key, value in reader.entries(store, each)
-        ]
+        fields = Fields.of(reader, store, mask)
+        records = [fields.record(entry) for each in wanted for entry in reader.entries(store, each)]
+        found = [(each["key"], each["value"]) for each in records]
         is_one = len(found) <= 1 and all(len(each) == len(names) for each in wanted)
         return Found(tuple(found), is_one)
+
+
+@dataclass(frozen=True)
+class Life:
+    """What became of the keys asked for, over the ``batches`` that are still there.
+
+    ``key`` and ``value`` are the names of columns. ``table`` has a row for each change: ``_batch``
+    is the batch at which it was first found, and ``_change`` is "first" for what the oldest batch
+    has, else "added", "changed" or "removed".
+    """
+
+    batches: tuple[int, ...]
+    key: tuple[str, ...]
+    value: tuple[str, ...]
+    table: pa.Table
+
+    def changes(self) -> list[dict[str, Any]]:
+        """The changes, the oldest first; of a key that is gone the value is None."""
+        found = []
+        for row in plain_rows(self.table):
+            is_gone = row["_change"] == "removed"
+            found.append(
+                {
+                    "batch": row["_batch"],
+                    "change": row["_change"],
+                    "key": {name: row[name] for name in self.key},
+                    "value": None if is_gone else {name: row[name] for name in self.value},
+                    "revision": None if is_gone else row["_revision"],
+                }
+            )
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The life as JSON."""
+        return {"batches": list(self.batches), "changes": self.changes()}
+
+
+@looks_again
+def find_life(store: str, checkpoint: str | Path, words: Sequence[str], **reading: Any) -> Life:
+    """The life of all keys of ``store`` that begin with ``words``, texts as one types them.
+
+    The other parameters and the errors are those of `open_state`.
+    """
+    state = open_state(checkpoint, **reading)
+    table = state[store]
+    wanted = table.keys_from(words)
+    lives = [table.history(*each) for each in wanted]
+    life = next((each for each in lives if each.num_rows), lives[0])
+    return Life(state.batches, table.key_columns, table.layout.value_names, life)
 
 
 def check_target(path: str | Path) -> None:

@@ -27,6 +27,16 @@ def plain_values(array: Any) -> list[Any]:
         return [_as_text(each, array.type) for each in found]
 
 
+def plain_rows(rows: Any) -> list[dict[str, Any]]:
+    """The rows of a table or record batch of Arrow as dictionaries of plain values, by column."""
+    import pyarrow as pa
+
+    if isinstance(rows, pa.Table):
+        return [each for batch in rows.to_batches() for each in plain_rows(batch)]
+    columns = [plain_values(column) for column in rows.columns]
+    return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
 def is_utf8(array: Any) -> bool:
     """Whether all text in an Arrow array, at any depth, is UTF-8."""
     import pyarrow as pa

@@ -36,13 +36,16 @@ def html_page(report: DryRunReport) -> str:
     )
 
 
-def rendered(template: str, **data: Any) -> str:
-    """A page made from one of the templates, with the one style sheet and its policy."""
-    style = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
+def rendered(template: str, *, forms: bool = False, **data: Any) -> str:
+    """A page made from one of the templates, with the one style sheet and its policy.
+
+    With ``forms`` the page may ask its own server.
+    """
+    style = _style()
     page: str = (
         _lookup()
         .get_template(template)
-        .render_unicode(style=style, policy=_policy(style), text=text, **data)
+        .render_unicode(style=style, policy=policy_of(forms=forms), text=text, **data)
     )
     return page
 
@@ -61,6 +64,13 @@ def _lookup() -> TemplateLookup:
     )
 
 
-def _policy(style: str) -> str:
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+def policy_of(*, forms: bool = False) -> str:
+    """The content security policy of a page that `rendered` makes."""
+    digest = b64encode(sha256(_style().encode()).digest()).decode()
+    target = "'self'" if forms else "'none'"
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action {target}"
+
+
+@cache
+def _style() -> str:
+    return (_TEMPLATES / "page.css").read_text(encoding="utf-8")

@@ -35,6 +35,8 @@ def connected(tables: Mapping[str, Any]) -> Any:
         connection.register(name, table)
     for setting in (
         "SET python_enable_replacements = false",
+        "SET autoinstall_known_extensions = false",
+        "SET autoload_known_extensions = false",
         "SET enable_external_access = false",
         "SET TimeZone = 'UTC'",
         "SET lock_configuration = true",

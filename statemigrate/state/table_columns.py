@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +13,8 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.rows.buffers import arrow_array
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats.arrow_values import plain_rows, plain_values
+from statemigrate.formats.masking import Mask
 from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
 from statemigrate.state.table_stores import StorePart
 
@@ -27,7 +27,6 @@ _SYSTEM = {
     EXPIRY: EXPIRES_AT,
     BATCH: pa.int64(),
 }
-_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class TableColumns:
     """The columns of a store's table: those of the key, of a map's own key, and of the value.
 
     A value's column that is called as one of the key's is ``value_`` and its name. The columns that
-    ``mask`` names have a hash of what is in them.
+    ``mask`` covers, by the names of their fields, have a hash of what is in them.
     """
 
     key: StructJson
@@ -43,7 +42,7 @@ class TableColumns:
     value: StructJson
     has_several: bool
     batch_id: int
-    mask: tuple[str, ...] = ()
+    mask: Mask = field(default_factory=lambda: Mask.of(()))
 
     @cached_property
     def key_names(self) -> tuple[str, ...]:
@@ -63,7 +62,7 @@ class TableColumns:
         types = [*self._key_types, *(each.type for each in arrow_schema(self.value))]
         names = [*self.key_names, *self.value_names]
         fields = [
-            pa.field(name, pa.string() if name in self.mask else kind)
+            pa.field(name, pa.string() if name in self._masked else kind)
             for name, kind in zip(names, types, strict=True)
         ]
         system = [
@@ -81,7 +80,7 @@ class TableColumns:
         columns += part.values_of(rows).flatten()
         names = (*self.key_names, *self.value_names)
         columns = [
-            _hashed(column) if name in self.mask else column
+            self._hashed(column) if name in self._masked else column
             for name, column in zip(names, columns, strict=True)
         ]
         if self.has_several:
@@ -108,11 +107,7 @@ class TableColumns:
 
     def plain_rows(self, rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
         """Rows of the table as dictionaries of plain values."""
-        names = rows.schema.names
-        if isinstance(rows, pa.Table):
-            return [each for batch in rows.to_batches() for each in self.plain_rows(batch)]
-        columns = [plain_values(column) for column in rows.columns]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return plain_rows(rows)
 
     def value_of(self, row: dict[str, Any]) -> dict[str, Any]:
         """The value that a row of the table has, by the names of its own columns."""
@@ -122,6 +117,17 @@ class TableColumns:
     def in_order(self, rows: pa.Table) -> pa.Table:
         """Rows of one key, or some, each key's in their order."""
         return rows.sort_by([(INDEX, "ascending")]) if self.has_several else rows
+
+    @cached_property
+    def _masked(self) -> frozenset[str]:
+        """The columns that have hashes, by their names in the table."""
+        fields = [*self.key["fields"], *(self.user_key or {"fields": []})["fields"]]
+        fields += self.value["fields"]
+        named = zip((*self.key_names, *self.value_names), fields, strict=True)
+        return frozenset(name for name, each in named if self.mask.covers(each))
+
+    def _hashed(self, column: pa.Array) -> pa.Array:
+        return pa.array([self.mask.hashed(each) for each in plain_values(column)], pa.string())
 
     @cached_property
     def _key_types(self) -> list[pa.DataType]:
@@ -139,16 +145,3 @@ def _unique(names: Sequence[str], taken: set[str], before: str) -> tuple[str, ..
             column = f"{before}{column}"
         found.append(column)
     return tuple(found)
-
-
-def _hashed(column: pa.Array) -> pa.Array:
-    """For each value 64 bits of a hash of it, as text; a null stays one."""
-    return pa.array(
-        [
-            None
-            if each is None
-            else hashlib.blake2b(repr(each).encode(), digest_size=_DIGITS // 2).hexdigest()
-            for each in plain_values(column)
-        ],
-        pa.string(),
-    )

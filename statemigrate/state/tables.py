@@ -12,16 +12,18 @@ from statemigrate.errors import (
     CorruptFileError,
     MissingPackageError,
     ValueMismatchError,
+    rows_hidden,
     shown,
-    values_hidden,
 )
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
+from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import is_missing
 from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import no_such_store
+from statemigrate.state.reader import keys_from_texts
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -55,21 +57,20 @@ def open_state(
     those that begin with an underscore: ``_partition``, ``_revision``, ``_expires_at``, ``_batch``,
     and ``_index`` where a key has several rows. Values are in the format of the store's target, by
     the scripts in ``migrations``; without scripts they are as they are stored. ``mask`` names
-    columns whose values are replaced by a hash. The other parameters are those of `StateReader`;
+    columns that have a hash in place of each value, as a column does in which a field has such a
+    name. The other parameters are those of `StateReader`;
     ``spark`` is for a checkpoint on a remote file system.
 
     Raises `CheckpointError` for what is no checkpoint, or a batch that is not there.
     """
     project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
-    return StateTables(str(checkpoint), project, batch, tuple(mask))
+    return StateTables(str(checkpoint), project, batch, Mask.of(mask))
 
 
 class StateTables:
     """The stores of a checkpoint at a ``batch``, by name; see `open_state`."""
 
-    def __init__(
-        self, checkpoint: str, project: Project, batch: int | None, mask: tuple[str, ...]
-    ) -> None:
+    def __init__(self, checkpoint: str, project: Project, batch: int | None, mask: Mask) -> None:
         self.checkpoint = checkpoint
         self._project = project
         self._chosen = batch
@@ -167,8 +168,8 @@ class StateTables:
         return self._catalog.rows(name)
 
     @property
-    def mask(self) -> tuple[str, ...]:
-        """The columns whose values are replaced by a hash."""
+    def mask(self) -> Mask:
+        """The columns that have a hash in place of each value."""
         return self._mask
 
     def read(self, name: str, look: Callable[[StoreRows], T]) -> T:
@@ -288,6 +289,18 @@ class StateTable:
 
         return self._state.read(self.name, look)
 
+    def keys_from(self, words: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+        """The keys, or beginnings of keys, that ``words`` mean, texts as one types them.
+
+        A word that is a JSON list may mean two. Raises `ValueMismatchError` for a text that is not
+        of its column's type.
+        """
+        from pyspark.sql.types import StructType
+
+        layout = self.layout
+        fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]
+        return keys_from_texts(StructType.fromJson({"type": "struct", "fields": fields}), words)
+
     def changes(self, before: int, after: int | None = None) -> pa.Table:
         """What differs between two batches: a row for each key, or row of a key, that does.
 
@@ -341,7 +354,7 @@ class StateTable:
 
     def _repr_html_(self) -> str:
         title = f"{self.name}, batch {self.batch}"
-        if values_hidden():
+        if rows_hidden():
             types = [[field.name, str(field.type)] for field in self.schema]
             return _html(f"{title}; values are hidden", ["column", "type"], types)
         rows: list[list[object]] = []
@@ -398,7 +411,7 @@ def _html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else shown(value) if not isinstance(value, str) else value
+    return "" if value is None else value if isinstance(value, str) else repr(value)
 
 
 def _key_width(names: Sequence[str], key: Sequence[object]) -> ValueMismatchError:

@@ -58,6 +58,21 @@ def test_diff_shows_what_changed_between_two_batches(checkpoint):
     assert "SM-STATE-033" in typed("diff", checkpoint, "--store", "nothing", code=1)
 
 
+def test_get_shows_the_life_of_a_key_over_the_batches(checkpoint):
+    table = statemigrate.open_state(checkpoint, migrations=None)["aggregation-0"]
+    expected = [(each["_batch"], each["count"]) for each in table.history("a").to_pylist()]
+    assert len(expected) > 1
+    words = ("get", "aggregation-0", checkpoint, "a", "--batches")
+    found = json.loads(typed("--json", *words))
+    assert [(each["batch"], each["value"]["count"]) for each in found["changes"]] == expected
+    assert found["changes"][0]["change"] == "first"
+    lines = [each.split()[0] for each in typed(*words).splitlines()[1:]]
+    assert lines == [str(batch) for batch, _ in expected]
+    assert typed("get", "aggregation-0", checkpoint, "nothing", "--batches", code=1)
+    same = statemigrate.get("aggregation-0", checkpoint, "a", migrations=None, batches=True)
+    assert same.equals(table.history("a"))
+
+
 def test_two_checkpoints_of_the_same_rows_do_not_differ(made, checkpoint):
     other = made("aggregation", "hdfs").checkpoint
     assert statemigrate.diff(checkpoint, other, migrations=None).is_same

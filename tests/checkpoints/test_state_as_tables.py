@@ -112,6 +112,32 @@ def test_a_batch_or_a_store_that_is_not_there_is_named(query):
     assert error.value.code == "SM-STATE-033"
 
 
+WRITING = (
+    "ATTACH 'other.db'",
+    "PRAGMA enable_profiling",
+    "LOAD httpfs",
+    "CALL pragma_version()",
+    'INSERT INTO "aggregation-0" SELECT * FROM "aggregation-0"',
+    'DELETE FROM "aggregation-0"',
+    'DROP VIEW "aggregation-0"',
+    "EXPORT DATABASE 'folder'",
+    "CHECKPOINT",
+    "PREPARE a AS SELECT 1",
+    "SET VARIABLE a = 1",
+    "",
+)
+REACHING_OUT = (
+    "SELECT getenv('PATH')",
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM parquet_metadata('/etc/passwd')",
+    "SELECT * FROM 'http://127.0.0.1:1/a.parquet'",
+    "SELECT * FROM sqlite_scan('a', 'b')",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO 'out.csv'",
+)
+
+
 def test_sql_reads_the_tables_and_nothing_else(query, tmp_path):
     state = opened(query)
     found = state.sql('SELECT count(*) AS n, sum("count") AS rows FROM "aggregation-0"')
@@ -129,6 +155,8 @@ def test_sql_reads_the_tables_and_nothing_else(query, tmp_path):
         ("SM-SQL-002", f"SELECT * FROM read_text('{tmp_path}/secret.csv')"),  # noqa: S608
         ("SM-SQL-002", "SELECT nothing FROM nowhere"),
         ("SM-SQL-002", "SELECT * FROM query"),
+        *(("SM-SQL-001", each) for each in WRITING),
+        *(("SM-SQL-002", each) for each in REACHING_OUT),
     ):
         with pytest.raises(SqlError) as error:
             state.sql(statement)

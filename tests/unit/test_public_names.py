@@ -63,7 +63,7 @@ def test_a_verb_is_a_function_of_the_same_name(verb):
 # which of several checkpoints are meant, that a function is given.
 SHOWING = {
     "json", "debug", "values", "help", "html", "junit", "watch", "interval", "check_heads",
-    "match", "only", "markdown", "sarif",
+    "match", "only", "markdown", "sarif", "export",
 }  # fmt: skip
 # By option what the function calls it; of `quarantine` the values are what is returned.
 NAMES = {
