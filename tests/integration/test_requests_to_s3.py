@@ -33,8 +33,8 @@ MEASURED = {
     "native: check at the start": (67, 66, 22, 0, 0, 0),
     "native: status": (80, 82, 22, 0, 0, 0),
     "native: get": (86, 88, 23, 0, 0, 0),
-    "native: adopt, plan": (25, 19, 4, 0, 0, 0),
-    "native: adopt": (54, 39, 4, 7, 0, 0),
+    "native: prepare, plan": (25, 19, 4, 0, 0, 0),
+    "native: prepare": (54, 39, 4, 7, 0, 0),
     "native: backfill, plan of ten chunks": (360, 359, 71, 27, 20, 21),
     "paged: status": (124, 135, 42, 0, 0, 0),
     "paged: get": (130, 138, 43, 0, 0, 0),
@@ -99,12 +99,12 @@ def test_no_verb_and_no_batch_asks_a_bucket_more_than_its_budget(
     plain.feed(*rows)
     ledger.batches("batch, Spark alone", plain, lambda: plain.deploy_natively(CentsTally()))
     place, forked, new = plain.checkpoint, f"{proxied}/fork", f"{proxied}/new"
-    ledger.do("native: adopt, plan", adopt, place)
+    ledger.do("native: prepare, plan", adopt, place)
     ledger.do("fork", fork, place, forked)
     ledger.do("rewrite, plan", rewrite, forked, new, **known)
     ledger.do("rewrite", rewrite, forked, new, apply=True, **known)
     assert ledger.do("verify", verify, forked, new, spark=spark).problems == ()
-    ledger.do("native: adopt", adopt, place, apply=True, wait=0.1)
+    ledger.do("native: prepare", adopt, place, apply=True, wait=0.1)
     ledger.do("native: status", status, place, **known)
     ledger.do("native: get", get, "tally", place, "k3", **known)
     name = "native: backfill, plan of ten chunks"
