@@ -59,6 +59,7 @@ def verdicts_on(
         compare_operators(shape.operators, found.shape.operators, lineages, evolves=evolves)
     )
     before = {} if old is None else {each.number: each for each in old.operators}
+    stored = {operator_name(each) for each in shape.operators}
     numbers = {operator_name(each): each.number for each in found.shape.operators}
     after = {each.number: each for each in meaning_of(found, "").operators}
     windows = () if isinstance(rewrite, StatemigrateError) else rewrite.windows
@@ -72,15 +73,11 @@ def verdicts_on(
             yield from known
         else:
             yield from own
-            if number is not None and not _is_other(own):
-                of_windows = [each for each in windows if each.store.startswith(name)]
-                yield from map(partial(_window, operator=name), of_windows)
+            if number is not None and name in stored:
+                if not any(each.verdict == "rewrite" for each in own):
+                    of_windows = [each for each in windows if each.store.startswith(name)]
+                    yield from map(partial(_window, operator=name), of_windows)
                 yield _unknown(name)
-
-
-def _is_other(items: Sequence[PlanItem]) -> bool:
-    """Whether Spark does not start on the operator, so that what its state means is asked later."""
-    return any(each.verdict == "rewrite" for each in items)
 
 
 def _settled(states: Sequence[PlanItem], known: Sequence[PlanItem]) -> Iterator[PlanItem]:

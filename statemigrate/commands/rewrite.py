@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,13 @@ from statemigrate.commands.new_code import (
     check_inputs,
     known_before,
     meaning_files,
+    meaning_of,
     probed,
 )
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
+from statemigrate.meaning import CodeMeaning, compare_facts
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import read_record
 from statemigrate.native.retrying import whole
@@ -65,6 +67,7 @@ class Rewriting:
     """A plan as a ``document``, and the ``report`` of the rewrite, None if it was not made.
 
     ``uncommitted`` is a batch that has begun after the one of the plan, if there is one.
+    ``doubts`` are what the state may mean to the new code besides what it meant to the old.
     """
 
     old: str
@@ -72,6 +75,7 @@ class Rewriting:
     plan: RewritePlan
     report: RewriteReport | None = None
     uncommitted: int | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -88,7 +92,8 @@ class Rewriting:
         """What to check before the rewrite; nothing after it."""
         if self.report is not None:
             return ()
-        return (*_unfinished(self.uncommitted, self.plan.old.batch), *doubts(self.begun))
+        unfinished = _unfinished(self.uncommitted, self.plan.old.batch)
+        return (*unfinished, *doubts(self.begun), *self.doubts)
 
     @property
     def next_action(self) -> str:
@@ -139,6 +144,10 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     project = Project(migrations, targets or {}, stores or {}, spark)
     old_files, new_files = open_files(old), open_files(new)
     options, wanted = options or RewriteOptions(), target or NewCode()
+    if options.pages is not None:
+        from statemigrate.commands.rewrite_pages import check_no_code
+
+        check_no_code(wanted)
     check_inputs(wanted)
     directory = CheckpointDirectory(old_files)
     committed, begun = directory.last_commit(), directory.last_begun()
@@ -146,22 +155,24 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     is_unfinished = not apply and 0 <= committed < begun
     shape = describe(old_files, committed if is_unfinished else None)
     found: Probed | None = None
+    of_meaning: tuple[str, ...] = ()
     if options.pages is None:
         found = probed(wanted, options.pinned(shape.conf), spark, old_files.location)
         before = known_before(wanted, shape, spark, old_files)
+        of_meaning = () if found is None else tuple(_doubts(before, found))
         plan = plan_for(old_files, shape, found, before, options, answers, project)
     else:
         from statemigrate.commands.rewrite_pages import paging_plan
 
         session = session_of(spark, str(old))
         lineages = _lineages(project, shape, {})
-        plan = paging_plan(old_files, shape, options, answers, wanted, lineages, session)
+        plan = paging_plan(old_files, shape, options, answers, lineages, session)
     check_offsets(plan, old_files)
     origins = (("the old checkpoint", old_files),)
     place = Target(new_files, plan.fingerprint, old_files.location, origins)
     place.check()
     uncommitted = begun if is_unfinished else None
-    rewriting = Rewriting(str(old), str(new), plan, uncommitted=uncommitted)
+    rewriting = Rewriting(str(old), str(new), plan, uncommitted=uncommitted, doubts=of_meaning)
     if not apply:
         return rewriting
     require_answers(plan)
@@ -175,6 +186,26 @@ def rewrite(  # noqa: PLR0913 - all but two by name
 
 rewrite_checkpoint = rewrite
 """The name before every verb had its own; the same function."""
+
+
+_UNKNOWN = (
+    "Nothing says what the keys of the old state are computed from, nor which rows a filter or a "
+    "join left out before it: a change of these is not noticed here. --old-code or --lock names "
+    "the code that wrote the state"
+)
+
+
+def _doubts(before: CodeMeaning | None, found: Probed) -> Iterator[str]:
+    """What no question is about: keys and functions are asked about, and nothing else is."""
+    if before is None or found.plan is None:
+        yield _UNKNOWN
+        return
+    after = {each.number: each for each in meaning_of(found, "").operators}
+    for old in before.operators:
+        new = after.get(old.number)
+        if new is not None and new.kind == old.kind:
+            changed = compare_facts(old, new)
+            yield from (f"{e.name}: {e.text}" for e in changed if e.verdict == "unnoticed")
 
 
 def _unfinished(begun: int | None, committed: int) -> tuple[str, ...]:

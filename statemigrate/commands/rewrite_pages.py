@@ -47,7 +47,6 @@ def paging_plan(
     shape: CheckpointShape,
     options: RewriteOptions,
     answers: RewriteAnswers | None,
-    target: NewCode,
     lineages: Mapping[str, Lineage],
     spark: SparkSession,
 ) -> RewritePlan:
@@ -57,7 +56,6 @@ def paging_plan(
     code that is to change at the same time and for what is in so many pages already, and
     `UnsupportedError` for state that is none of ``transformWithState``.
     """
-    _check_target(target)
     operator = _processor(shape, options.paged)
     paged, before = _is_paged(operator), _name(operator)
     name = before if options.paged_name is None else options.paged_name
@@ -224,7 +222,8 @@ def _without_metadata(key: StructType) -> StructType:
     return StructType([type(f)(f.name, f.dataType, f.nullable) for f in key.fields])
 
 
-def _check_target(target: NewCode) -> None:
+def check_no_code(target: NewCode) -> None:
+    """Raise `RewriteError` for code that is to change together with the pages."""
     if target.code or target.like:
         raise RewriteError(
             "SM-PAGES-003",

@@ -12,8 +12,9 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.deployed import Behind, behind, scripted_revision
 from statemigrate.deployment import Kind, StoredFamily, StoredStore
 from statemigrate.deployment.calls import declared_by, gets_source
+from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files.open import PathOrFiles
 from statemigrate.migration import Lineage
 from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.control_source import is_untold, lacks_control_source, untold_advice
@@ -163,11 +164,13 @@ def running(checkpoint: PathOrFiles, *, pages: bool) -> str:
 class Looked:
     """What was looked at: a checkpoint, and the operator's name where it is on pages.
 
-    The name is empty where it has none.
+    The name is empty where it has none. ``files`` are the checkpoint's as they were when they were
+    first read.
     """
 
     checkpoint: str
     operator: str | None = None
+    files: Files | None = None
 
     def __str__(self) -> str:
         return self.checkpoint
@@ -224,7 +227,7 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
 
 def _native_backfill(checkpoint: Looked, store: StoreStatus, *, is_paged: bool) -> str:
     files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator)
-    look = ChunkFiles(Remembered(files.files), checkpoint.operator)
+    look = ChunkFiles(checkpoint.files or Remembered(files.files), checkpoint.operator)
     offsets = look.offsets()
     if offsets is not None and is_untold(look, offsets):
         return untold_advice(checkpoint.checkpoint)
@@ -378,15 +381,14 @@ def status(checkpoint: str | Path, project: Project) -> Status:
             _store(state, name, stored, scripts)
             for name, stored in scripts.reported_stores(state).items()
         )
-        files = open_files(state.checkpoint)
         return Status(
             state.engine,
             state.checkpoint,
             state.batch,
             time.time(),
             counted,
-            find_report(files),
-            CheckpointDirectory(files).committed_at(state.batch),
+            find_report(state.files),
+            CheckpointDirectory(state.files).committed_at(state.batch),
             backfill=_planned(state),
         )
 
@@ -466,5 +468,5 @@ def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> S
     before = state.earlier([each.name for each in families]) if found.left else None
     if before is not None and before[1] > found.left:
         found = found.paced(before[1] - found.left, before[0])
-    at = Looked(state.checkpoint, state.operator)
+    at = Looked(state.checkpoint, state.operator, state.files)
     return replace(found, next_action=next_step(found, state.engine, at))

@@ -396,7 +396,7 @@ def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[Pla
     """Where two versions of an operator keep the same types, and mean something else by them."""
     yield from _keys(old, new)
     yield from _functions(old, new)
-    yield from _facts(old, new)
+    yield from compare_facts(old, new)
 
 
 def _keys(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
@@ -450,7 +450,8 @@ _WHAT_FOLLOWS = {
 }
 
 
-def _facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
+def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
+    """What differs besides keys and functions: filters, joins, tables, columns, watermarks."""
     before, after = Counter(old.facts), Counter(new.facts)
     gone, added = list((before - after).elements()), list((after - before).elements())
     for words in dict.fromkeys(each.words for each in (*gone, *added)):

@@ -326,9 +326,9 @@ def _lent(files: Files) -> ServedFiles | None:
     return served(files)
 
 
-def directory_of(checkpoint: str) -> CheckpointDirectory:
-    """The directory of a checkpoint, a path or URI."""
-    return CheckpointDirectory(open_files(checkpoint), checkpoint)
+def directory_of(checkpoint: str, files: Files | None = None) -> CheckpointDirectory:
+    """The directory of a checkpoint, a path or URI, whose ``files`` may be open already."""
+    return CheckpointDirectory(files or open_files(checkpoint), checkpoint)
 
 
 def running() -> tuple[str | None, int | None]:

@@ -233,6 +233,7 @@ class EmbeddedState:
 
     def __init__(self, checkpoint: str, batch: int | None = None) -> None:
         layout = Layout.of(checkpoint)
+        self.files = layout.files
         self.checkpoint = layout.files.location
         self.committed = hold(layout, batch=batch)
         self._open = ExitStack()

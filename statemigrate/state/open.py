@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.deployment import StoredStore, is_family_of, store_of
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
+from statemigrate.files import Files
+from statemigrate.files.cached import Remembered
+from statemigrate.files.open import open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import directory_of, read_record
 from statemigrate.quoting import argument
@@ -27,14 +30,14 @@ if TYPE_CHECKING:
 Engine = Literal["embedded", "native"]
 
 
-def engine_of(checkpoint: str | Path) -> Engine:
-    """What keeps the state of this checkpoint.
+def engine_of(checkpoint: str | Path, files: Files | None = None) -> Engine:
+    """What keeps the state of this checkpoint, whose ``files`` may be open already.
 
     Raises `CheckpointError` for what is not the checkpoint of a query that keeps state.
     """
-    if is_embedded(checkpoint):
+    directory = directory_of(str(checkpoint), files)
+    if directory.is_embedded:
         return "embedded"
-    directory = directory_of(str(checkpoint))
     has_commits = directory.has("commits")
     if has_commits and directory.has("state"):
         return "native"
@@ -63,16 +66,16 @@ def open_state(checkpoint: str | Path, lineages: Mapping[str, Lineage], project:
     path = str(checkpoint)
     if lineages:
         require_scripted(project.targets, lineages)
-    if engine_of(path) == "embedded":
+    given = project.spark
+    files = Remembered(open_files(path, None if callable(given) else given))
+    if engine_of(path, files) == "embedded":
         # RocksDB is loaded where it is needed alone.
         from statemigrate.state.embedded import EmbeddedState
 
         return EmbeddedState(path)
     from statemigrate.state.open_spark import open_spark_state
 
-    given = project.spark
-    session = None if callable(given) else given
-    return open_spark_state(path, lineages, project, session)
+    return open_spark_state(path, lineages, project, files)
 
 
 def require_scripted(targets: Mapping[str, str], stores: Collection[str]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_stores
 from statemigrate.checkpoint.shape import describe
 from statemigrate.deployment import store_of
+from statemigrate.files.cached import Remembered
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import several
 from statemigrate.state.project import Project
@@ -16,21 +16,15 @@ from statemigrate.state.spark_operators import OperatorRows
 from statemigrate.state.spark_variables import Envelopes, Variables
 from statemigrate.state.stored_checkpoint import StoredCheckpoint
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 def open_spark_state(
     checkpoint: str,
     lineages: Mapping[str, Lineage],
     project: Project,
-    session: SparkSession | None,
+    files: Remembered,
 ) -> SparkState:
-    """The state as of the last committed batch; see `statemigrate.state.open.open_state`.
-
-    A remote file system is reached through the JVM of the ``session``.
-    """
-    newest = StoredCheckpoint(checkpoint, session, operator=project.operator)
+    """The state as of the last committed batch; see `statemigrate.state.open.open_state`."""
+    newest = StoredCheckpoint(checkpoint, operator=project.operator, files=files)
     batch = newest.committed_batch()
     reader = newest.at(batch)
     found = _operator_stores(reader, batch, project)
@@ -40,12 +34,12 @@ def open_spark_state(
         from statemigrate.state.pages import PagedState, Pages
 
         pages = Pages(reader, batch, lineages)
-        return PagedState(checkpoint, batch, pages, CombinedState(pages, operators), found)
+        return PagedState(checkpoint, files, batch, pages, CombinedState(pages, operators), found)
     main = _main(reader, batch, lineages, project, is_needed=not found)
     operator_state: OperatorState = (
         operators if main is None else CombinedState(main, operators) if found else main
     )
-    return SparkState(checkpoint, batch, operator_state, found)
+    return SparkState(checkpoint, files, batch, operator_state, found)
 
 
 def _check_alone(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.deployment import StoredFamily, StoredStore, applied_scripts
 from statemigrate.families import Span
+from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import name_in
 from statemigrate.pages.record import large_of, variable_of
@@ -132,12 +133,13 @@ class PagedState(SparkState):
     def __init__(
         self,
         checkpoint: str,
+        files: Files,
         batch: int,
         pages: Pages,
         operator_state: OperatorState,
         operator_stores: Iterable[str] = (),
     ) -> None:
-        super().__init__(checkpoint, batch, operator_state, operator_stores)
+        super().__init__(checkpoint, files, batch, operator_state, operator_stores)
         self._pages = pages
         self.operator = pages.operator
 

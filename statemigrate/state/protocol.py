@@ -22,6 +22,7 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.errors import CheckpointError, StartupError, StatemigrateError, did_you_mean
+from statemigrate.files import Files
 from statemigrate.formats import Value
 from statemigrate.migration import Lineage
 from statemigrate.state.project import Project
@@ -125,6 +126,8 @@ class State(Protocol):
     operator: str | None
     """The name of the operator on pages that is reported, empty if it has none; None without."""
     checkpoint: str
+    files: Files
+    """The checkpoint's, as they were when they were first read."""
     batch: int
     """The id of the last committed batch."""
     can_be_rewritten: bool

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, store_of
 from statemigrate.embedded.processes import cores, shared_out
 from statemigrate.errors import TransformError
+from statemigrate.files import Files
 from statemigrate.formats import Value
+from statemigrate.formats.escaped_text import visible
 from statemigrate.migration import Path
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.protocol import (
@@ -42,8 +44,14 @@ if TYPE_CHECKING:
 # A family as its files have it: rows, and what of a row is its key and its value.
 
 
-Read = Callable[[Any], tuple[bytes, Value]]
-"""Of what a row has as its value: the bytes the family's format writes, and the plain value."""
+class Read(Protocol):
+    """Reads what a row has as its value; it can travel to other processes."""
+
+    def __call__(self, held: Any) -> tuple[bytes, Value]:
+        """The bytes that the family's format writes, and the plain value."""
+
+    def plain(self, held: Any) -> Value:
+        """The plain value alone, also where no format can hold it."""
 
 
 class StoredRows(Protocol):
@@ -89,10 +97,13 @@ class Reading:
     value_of: Read
 
     def entries(self, key: Sequence[Any] | None = None) -> Iterator[Entry]:
-        """Keys and values, of list state an element each; only keys that begin with ``key``."""
+        """Keys and values to be shown, of list state an element each.
+
+        Only keys that begin with ``key``. Bytes of a text that are not UTF-8 are escaped visibly.
+        """
         for batch in self._batches(key):
             for row in arrow_rows(batch):
-                yield self.key_of(row), self.value_of(row["value"])[1]
+                yield self.key_of(row), visible(self.value_of.plain(row["value"]))
 
     def map(self, task: Task, shares: Mapping[int, Share], tick: Tick) -> Iterator[Document]:
         """Run a task over the rows of each partition, in several processes; see `Values.map`."""
@@ -194,7 +205,7 @@ def collisions(reading: Reading, keys: Keys) -> Collisions:
 
 def _keys(reading: Reading, keys: Keys) -> Iterator[bytes]:
     rows = chain.from_iterable(map(arrow_rows, reading.all_batches()))
-    return keys((row, reading.value_of(row["value"])[1]) for row in rows)
+    return keys((row, reading.value_of.plain(row["value"])) for row in rows)
 
 
 def _hash(key: bytes) -> bytes:
@@ -303,11 +314,13 @@ class SparkState:
     def __init__(
         self,
         checkpoint: str,
+        files: Files,
         batch: int,
         operator_state: OperatorState,
         operator_stores: Iterable[str] = (),
     ) -> None:
         self.checkpoint = checkpoint
+        self.files = files
         self.batch = batch
         self.operator_stores = frozenset(operator_stores)
         self._operator_state = operator_state

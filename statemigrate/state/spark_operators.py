@@ -113,6 +113,10 @@ class StructValues:
                 raise
             raise _not_text(*found) from error
 
+    def plain(self, held: Any) -> Value:
+        """The plain value; text that is not UTF-8 as `text_of` gives it."""
+        return self._codec.to_value(held)
+
 
 @dataclass(frozen=True)
 class EnvelopeValues:
@@ -124,6 +128,10 @@ class EnvelopeValues:
         """The bytes that the format writes, and the plain value."""
         payload = bytes(held["payload"])
         return payload, self.format.decode(payload)
+
+    def plain(self, held: Any) -> Value:
+        """The plain value."""
+        return self.format.decode(bytes(held["payload"]))
 
 
 @dataclass(frozen=True)

@@ -163,8 +163,9 @@ def test_status_counts_what_is_left(half):
     assert sum(family.partitions.values()) == KEYS - TOUCHED
     assert store.in_target == (TOUCHED if half.engine == "native" else None)
     # No backfill reaches Spark's own state before there is room for its source.
-    verb = "adopt" if half.engine == "native" else "backfill"
-    assert f"statemigrate {verb} {half.checkpoint}" in store.next_action
+    command = f"statemigrate backfill {half.checkpoint}"
+    assert command in store.next_action
+    assert (f"{command} --prepare" in store.next_action) == (half.engine == "native")
 
 
 def test_status_is_printed_for_people_and_machines(half):

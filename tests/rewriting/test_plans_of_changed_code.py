@@ -9,7 +9,7 @@ from fed_queries import Feed
 from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, plan
+from statemigrate import NewCode, plan, rewrite
 from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError
 
@@ -70,6 +70,24 @@ def test_without_the_old_code_what_the_state_means_is_not_known(totals):
     assert found.steps[0].command.endswith("--old-code MODULE:FUNCTION")
     known = totals.plan(code.with_another_filter, old_code=named(code.deployed))
     assert asked(known) == [("aggregation-0 filter", "unnoticed")]
+
+
+def test_a_rewrite_doubts_what_it_does_not_ask_about(totals, tmp_path):
+    """Another filter, beside a change that needs the rewrite, is shown; and so is not knowing."""
+
+    def doubts(function, **known):
+        target = NewCode(named(function), mode=totals.mode, **known)
+        new = tmp_path / "new"
+        given = {"target": target, "migrations": None, "spark": totals.session}
+        return rewrite(totals.checkpoint, new, **given).doubts
+
+    (doubt,) = doubts(code.with_another_filter, lock=totals.lock)
+    assert doubt.startswith("aggregation-0 filter: ")
+    assert doubts(code.deployed, lock=totals.lock) == ()
+    (unknown,) = doubts(code.deployed)
+    assert "--old-code" in unknown
+    found = totals.plan(code.with_one_column_more, old_code=None)
+    assert {("aggregation-0", "rewrite"), ("aggregation-0 meaning", "unknown")} <= {*asked(found)}
 
 
 def test_a_function_may_take_the_session_too(totals):

@@ -12,6 +12,7 @@ from support.notes import family
 
 from statemigrate import blocks
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, block_of, in_blocks, size_of
+from statemigrate.checkpoint.state import in_parts
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.task_io import OutputRows
 from statemigrate.pages.columns import PageId
@@ -21,7 +22,6 @@ from statemigrate.pages.record import PagesRecord
 from statemigrate.pages.rows import BUCKET, PACKED, Unpacking, pack
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import KeyCodec
-from statemigrate.rewrite.file_reading import _parted
 from statemigrate.state.embedded import blocks_of
 from statemigrate.state.page_entries import Entries, KeyColumns, StoredPages
 
@@ -170,7 +170,7 @@ def test_stored_rows_are_read_in_blocks_of_bytes():
 
     keys = Rows.from_list([b"%03d" % n for n in range(NUMBER)])
     values = Rows.from_list([bytes([n % 256]) * LARGE for n in range(NUMBER)])
-    found = list(_parted(iter([(keys, values)])))
+    found = list(in_parts(iter([(keys, values)])))
     assert len(found) > 2
     assert max(int(part.lengths.sum()) for _, part in found) <= MOST
     assert [key for part, _ in found for key in part.to_list()] == keys.to_list()
