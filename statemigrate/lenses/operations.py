@@ -189,7 +189,8 @@ class ToDecimal:
 
     def source(self, name: str, constant: Callable[[Any], str]) -> str | None:
         """The same without a call of its own."""
-        made = f"{constant(Decimal)}({name}).scaleb({-self.places}, {constant(DIGITS)})"
+        # With both as objects that are there already: half the time of Decimal(...).scaleb(...).
+        made = f"{constant(DIGITS.scaleb)}({name}, {constant(Decimal(-self.places))})"
         if self.total:
             return made
         most = 10 ** decimals_of(self.type).precision
@@ -227,7 +228,7 @@ class FromDecimal:
         """The same without a call of its own, but for a value that may not fit."""
         if not self.total:
             return None
-        return f"{constant(int)}({name}.scaleb({self.places}, {constant(DIGITS)}))"
+        return f"int({constant(DIGITS.scaleb)}({name}, {constant(Decimal(self.places))}))"
 
     def column(self, array: Any) -> Any:
         """The same numbers under a type that has the point at their end."""

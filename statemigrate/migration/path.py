@@ -10,6 +10,7 @@ from typing import Any
 from statemigrate.errors import TransformError, ValueMismatchError, shown, values_hidden
 from statemigrate.formats import Format, Value
 from statemigrate.formats.escaped_text import first_escaped, visible
+from statemigrate.lenses.change import Change, composed
 from statemigrate.migration.migration import (
     BASE,
     Direction,
@@ -32,7 +33,7 @@ class Step:
     ``direction`` names the function in ``script``, ``drops`` what it loses on purpose.
     ``transform`` is None where the script has only its form for tables. ``key`` is the format of
     keys after it, None where they stay as they are; ``rekey``, ``merge`` and ``table`` are for a
-    rewrite.
+    rewrite. ``change`` are the lenses that the transform is derived from, if it is.
     """
 
     store: str
@@ -48,6 +49,7 @@ class Step:
     rekey: Rekey | None = None
     merge: Merge | None = None
     table: TableTransform | None = None
+    change: Change | None = None
 
     @property
     def revision(self) -> str:
@@ -168,6 +170,7 @@ def step_of(migration: Migration, direction: Direction, source: str, format: For
         migration.rekey if is_up else None,
         migration.merge if is_up else None,
         migration.upgrade_table if is_up else None,
+        migration.change,
     )
 
 
@@ -213,10 +216,25 @@ class Path:
         """
         if len(self.steps) == 1:
             return self.steps[0].run(value)
+        if self._composed is not None:
+            try:
+                return self._composed(value)
+            except Exception:  # noqa: S110  # step by step the one that fails is named
+                pass
         for step in self.steps[:-1]:
             value = step.run(value)
             step.check(value)
         return self.steps[-1].run(value) if self.steps else value
+
+    @cached_property
+    def _composed(self) -> Transform | None:
+        """One function for all steps, where all are upward and lenses that take every value.
+
+        What is between two of them always fits, so that only the last result has to.
+        """
+        changes = [step.change for step in self.steps if step.direction == "upgrade"]
+        declared = [each for each in changes if each is not None and each.is_total]
+        return composed(declared) if 1 < len(declared) == len(self.steps) else None
 
     def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:
         """`apply` for many values; where it raises, `apply` says of which of them.

@@ -56,7 +56,7 @@ def check_present(script: Script, *names: str) -> None:
             "SM-SCRIPT-015",
             script,
             f"{', '.join(missing)} missing.",
-            expected="`revision`, `down_revision`, `store`, `old`, `new` and `upgrade` or `change`",
+            expected="`revision`, `down_revision`, `store`, `old`, `new` and `upgrade`",
             found=f"no {' and no '.join(missing)}",
             next_action=f"add {' and '.join(missing)} to the script"
             + (_is_no_script(script) if len(missing) == 3 else ""),

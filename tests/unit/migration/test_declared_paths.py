@@ -1,0 +1,47 @@
+"""Several declared changes on one path: one function, and an error that names the step."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from statemigrate.errors import TransformError
+from statemigrate.formats import Struct
+from statemigrate.lenses import Change, Lens, add, cast, lens, rename, scale
+from statemigrate.migration import Path, Step
+
+_OLD = Struct("f0 STRING, total INT")
+
+
+def _path(*lenses: Lens) -> Path:
+    steps, old = [], _OLD
+    for number, each in enumerate(lenses):
+        change = Change.of(lens(each), old)
+        step = Step(
+            "totals", f"r{number}", f"r{number + 1}", change.upgrade, change.new, change=change
+        )
+        steps.append(step)
+        old = change.new
+    return Path("r0", f"r{len(steps)}", tuple(steps))
+
+
+def test_thirty_lenses_are_one_function_with_their_result() -> None:
+    renames = [rename(f"f{n}", f"f{n + 1}") for n in range(28)]
+    path = _path(*renames, scale("total", 2), add("currency", "STRING", "EUR"))
+    value = {"f0": "lamp", "total": 105}
+    made = {"f28": "lamp", "total": Decimal("1.05"), "currency": "EUR"}
+    assert path._composed is not None
+    assert path.apply(dict(value)) == made
+    for step in path.steps:
+        value = step.run(value)
+    assert value == made
+
+
+def test_a_value_that_lenses_do_not_take_is_an_error_of_its_step() -> None:
+    path = _path(rename("f0", "name"), cast("total", "TINYINT", unfit="fail"), rename("name", "n"))
+    assert path.apply({"f0": "a", "total": 100}) == {"n": "a", "total": 100}
+    with pytest.raises(TransformError) as raised:
+        path.apply({"f0": "a", "total": 1000})
+    assert raised.value.code == "SM-TRANSFORM-007"
+    assert raised.value.data["source"] == "r1"
