@@ -30,8 +30,7 @@ def test_every_finding_is_a_line_and_the_exit_code_is_one(run):
     assert result.stdout == (
         "migrations/versions/b1.py: `store` missing [SM-SCRIPT-015] "
         "(expected `revision`, `down_revision`, "
-        "`store`, `old`, `new` and `upgrade` or `change`; found no `store`); next: add `store` to "
-        "the script\n"
+        "`store`, `old`, `new` and `upgrade`; found no `store`); next: add `store` to the script\n"
         "migrations/versions/a1.py:14: open question: [red]Cents?[/red]; next: answer it in the "
         "script, then remove the comment\n"
     )
