@@ -1,5 +1,7 @@
 """Scripts say what becomes of values and keys, and the query goes on with what they made."""
 
+import re
+
 import pytest
 import rewritten_code as code
 from rewritten_queries import PROVIDER, rewritten, rows_of, run, session_with
@@ -28,6 +30,11 @@ LARGEST = (
 def upgrade(value):
     return {**value, "max": value["sum"]}
 """
+)
+DECLARED = (
+    "from statemigrate.lenses import add, lens\n"
+    + TOTALS
+    + 'change = lens(add("max", "BIGINT", 1000))\n'
 )
 INITIALS = (
     TOTALS
@@ -111,6 +118,25 @@ def test_a_script_says_where_a_new_column_starts(spark, feed, tmp_path, scripts)
         rewritten(spark, new, tmp_path / "again", migrations=folder).plan.operators[0].change
         == "kept"
     )
+
+
+@pytest.mark.parametrize("provider", ["rocksdb", "hdfs"])
+def test_a_declared_change_is_one_of_columns(spark, feed, tmp_path, scripts, provider):
+    session = session_with(spark, provider)
+    feed.add(*BEFORE)
+    old, new, twin = tmp_path / "old", tmp_path / "new", tmp_path / "twin"
+    run(session, feed, code.totals, old)
+    run(session, feed, code.totals_and_largest, twin)
+    made = rewritten(spark, old, new, code.totals_and_largest, migrations=scripts(DECLARED))
+    assert made.plan.questions == ()
+    feed.add(AFTER)
+    found = run(session, feed, code.totals_and_largest, new)[2]
+    wanted = run(session, feed, code.totals_and_largest, twin)[2]
+    before = {row["k"] for each in BEFORE for row in each}
+    old_keys = {each for each in wanted if any(f"k={key!r}," in each for key in before)}
+    assert old_keys
+    declared = {re.sub(r"largest=-?\d+", "largest=1000", each) for each in old_keys}
+    assert set(found) == declared | (set(wanted) - old_keys)
 
 
 @pytest.mark.parametrize("provider", ["rocksdb", "hdfs"])
