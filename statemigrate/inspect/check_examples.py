@@ -394,13 +394,14 @@ def _failing(
     if not failed or (migration.examples and not every):
         return
     ordered = sorted(groups.items(), key=lambda item: -item[1].values)
+    written = name if migration.change is None else "change"
     for cause, group in ordered[: 1 if every else _CAUSES]:
         values = f"every one of {tried:,}" if every else f"{group.values:,} of {tried:,}"
         such = f", such as {min(group.keys, key=len)}" if group.keys else ""
         yield Finding(
             "made-up",
             f"`{name}` fails on {values} values made up from `old`{such}",
-            f"correct `{name}`, or give `examples` of values that it takes",
+            f"correct `{written}`, or give `examples` of values that it takes",
             found=f"{cause}; {group.note}" if group.note else cause,
             store=migration.store,
             revision=migration.revision,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from statemigrate.cli import main
 from statemigrate.commands.script_verbs import check
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Struct
@@ -141,3 +144,16 @@ def test_a_baseline_declares_no_change(tmp_path: Path) -> None:
     with pytest.raises(ScriptError) as raised:
         load(_script(tmp_path, 'rename("name", "title")', old="None"))
     assert raised.value.code == "SM-LENS-009"
+
+
+def test_history_shows_what_the_lenses_do_and_lose(tmp_path):
+    _script(tmp_path / "migrations", 'lens(rename("name", "title"), drop("note", back="none"))')
+    words = ["--migrations", str(tmp_path / "migrations"), "history", "--show", "auctions@head"]
+    shown = CliRunner().invoke(main, words)
+    assert shown.exit_code == 0, shown.output
+    assert "change:   renames name to title; drops note" in shown.stdout
+    assert "loses:    note " in shown.stdout
+    found = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)
+    assert found["lenses"] == ["renames name to title", "drops note"]
+    assert len(found["losses"]) == 1
+    assert found["drops"] == ["note"]
