@@ -53,7 +53,9 @@ def verdicts_on(
     ``old`` is the meaning of the code that wrote the state, None where nothing says it.
     """
     offsets = shape.offsets[shape.batch].offsets
-    yield from compare_sources(offsets, found.sources, None if old is None else old.sources)
+    inputs = None if old is None else old.sources
+    streams = None if found.plan is None else len(found.plan.schemas)
+    yield from compare_sources(offsets, found.sources, inputs, streams)
     evolves = is_avro(shape.conf)
     states = list(
         compare_operators(shape.operators, found.shape.operators, lineages, evolves=evolves)

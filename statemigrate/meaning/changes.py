@@ -92,9 +92,13 @@ class PlanStep:
 
 
 def compare_sources(
-    old: Offsets, new: NewSources, inputs: Sequence[str] | None
+    old: Offsets, new: NewSources, inputs: Sequence[str] | None, streams: int | None = None
 ) -> Iterator[PlanItem]:
-    """What becomes of the sources; ``inputs`` are the old code's parameters in their order."""
+    """What becomes of the sources; ``inputs`` are the old code's parameters in their order.
+
+    ``streams`` is how many the new code reads without the backfill's own; None where no plan was
+    seen of it.
+    """
     before, after = tuple(old.by_source), new.names
     shown = [_source(name, new.inputs.get(name, "")) for name in after]
     if old.named or new.named:
@@ -102,7 +106,8 @@ def compare_sources(
         return
     if len(before) != len(after):
         extra = [name for name in after if name not in new.inputs]
-        if len(after) == len(before) + 1 and extra:
+        is_backfill = bool(extra) and (streams is None or streams < len(after))
+        if len(after) == len(before) + 1 and is_backfill:
             yield PlanItem(
                 f"source {extra[-1]}",
                 "live",

@@ -345,8 +345,8 @@ _add(
     (
         "the stream is united with itself",
         _parts(lambda r: r.selectExpr("k", "v AS x").union(r.selectExpr("k", "v AS x"))),
-        YES,
-        UNNOTICED,
+        NO,
+        REWRITE,
     ),
 )
 _add(
@@ -463,7 +463,7 @@ _add(
         UNNOTICED,
     ),
     ("a function makes rows", _rows_by(_as_they_are), YES, UNNOTICED),
-    ("the stream is read twice", _counts(lambda r: r.union(r)), YES, UNNOTICED),
+    ("the stream is read twice", _counts(lambda r: r.union(r)), NO, REWRITE),
     ("rows are spread anew", _counts(lambda r: r.repartition(3)), YES, SAME),
     ("a column is added before it", _counts(lambda r: r.withColumn("z", F.col("v"))), YES, SAME),
 )
