@@ -1,7 +1,9 @@
 """RocksDB's own tables: what RocksDB writes is read alike, and what is damaged is named."""
 
+import json
 import tempfile
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -131,6 +133,25 @@ def test_a_newer_format_version_is_named(tmp_path):
     with pytest.raises(UnsupportedError) as error:
         read(tmp_path, store_of(tmp_path, [{b"k": b"v"}], version=6))
     assert error.value.code == "SM-STATE-034"
+
+
+@pytest.mark.parametrize("size", [0, 24])
+def test_rows_in_a_log_are_refused_and_never_left_out(tmp_path, size):
+    version = store_of(tmp_path, [{b"a": b"1"}])
+    path = tmp_path / version.snapshot
+    with ZipFile(path) as packed:
+        first, _, text = packed.read("metadata").decode().partition("\n")
+    document = json.loads(text)
+    log = {"localFileName": "000008.log", "dfsLogFileName": "000008-x.log", "sizeBytes": size}
+    document["logFiles"] = [log]
+    with ZipFile(path, "w") as packed:
+        packed.writestr("metadata", f"{first}\n{json.dumps(document)}")
+    if not size:
+        assert read(tmp_path, version) == {b"a": b"1"}
+        return
+    with pytest.raises(UnsupportedError) as caught:
+        read(tmp_path, version)
+    assert caught.value.code == "SM-CHECKPOINT-036"
 
 
 @pytest.fixture(scope="module")

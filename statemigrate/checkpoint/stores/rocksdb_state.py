@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.stores.changelog import PUT, Changes
-from statemigrate.checkpoint.stores.files import StoreVersion
+from statemigrate.checkpoint.stores.files import SharedFile, StoreVersion
 from statemigrate.checkpoint.stores.reading import fold_state, read_changes, snapshot_of
 from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, ranges
-from statemigrate.errors import CorruptFileError
+from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import Files
 
 _IN_RANGE = 1 << 20
@@ -129,6 +129,9 @@ class RocksDBState:
     @cached_property
     def _tables_by_name(self) -> dict[str, SortedTable]:
         found = snapshot_of(self._files, self._version)
+        for each in found.shared if found else ():
+            if each.name.startswith("logs/") and each.size:
+                raise self._with_log(each)
         names = [each for each in (found.shared if found else ()) if each.name.startswith("SSTs/")]
         with tempfile.TemporaryDirectory(prefix="statemigrate-tables-") as folder:
             tables = {}
@@ -159,6 +162,17 @@ class RocksDBState:
             yield
         except (ValueError, IndexError) as error:
             raise self._unreadable(str(self._version.snapshot), error) from error
+
+    def _with_log(self, log: SharedFile) -> UnsupportedError:
+        return UnsupportedError(
+            "SM-CHECKPOINT-036",
+            f"the snapshot {self._files.location}/{self._version.snapshot} has rows in a log",
+            expected="all rows in tables: Spark writes them without RocksDB's write-ahead log",
+            found=f"{log.name[:200]} with {log.size:,} bytes",
+            next_action="read this batch with Spark's own state reader, which replays the log, or "
+            "another batch here",
+            path=f"{self._files.location}/{self._version.snapshot}",
+        )
 
     def _unreadable(self, name: str, error: Exception) -> CorruptFileError:
         return CorruptFileError(
