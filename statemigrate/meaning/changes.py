@@ -457,7 +457,8 @@ _WHAT_FOLLOWS = {
 
 def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     """What differs besides keys and functions: filters, joins, tables, columns, watermarks."""
-    before, after = Counter(old.facts), Counter(new.facts)
+    facts = _in_both(old.facts, new.facts), _in_both(new.facts, old.facts)
+    before, after = map(Counter, facts)
     gone, added = list((before - after).elements()), list((after - before).elements())
     for words in dict.fromkeys(each.words for each in (*gone, *added)):
         was = [each for each in gone if each.words == words]
@@ -470,6 +471,25 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
             new.name,
             rule=kind.replace(" ", "-"),
         )
+
+
+def _in_both(facts: Sequence[OperatorFact], others: Sequence[OperatorFact]) -> list[OperatorFact]:
+    """The facts without columns that only one version has: no old value was computed from them.
+
+    What a join keeps goes by its place; of another number of columns Spark itself says that they
+    are others.
+    """
+    places = [
+        sorted((each.side, each.column) for each in found if each.is_by_place)
+        for found in (facts, others)
+    ]
+    named = {(each.side, each.column) for each in others if not each.is_by_place}
+    return [
+        each
+        for each in facts
+        if each.kind != "column"
+        or (places[0] == places[1] if each.is_by_place else (each.side, each.column) in named)
+    ]
 
 
 def _other_fact(was: Sequence[OperatorFact], now: Sequence[OperatorFact]) -> str:
