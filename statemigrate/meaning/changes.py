@@ -338,7 +338,7 @@ def _migrating(
             )
             return PlanItem(store, "live", text, operator, store)
     ddl = state_ddl(next(new[name].family.content for name in new if revision_in(name) == target))
-    text = f"values become {_short(ddl)} (revision {target}) as they are touched"
+    text = f"values become {short_text(ddl)} (revision {target}) as they are touched"
     return PlanItem(store, "live", text, operator, store)
 
 
@@ -378,7 +378,7 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
     """Of sources by their names or schemas, in the order in which Spark counts them."""
     if old == new:
         return
-    listed = [_short(", ".join(each)) or "none" for each in (old, new)]
+    listed = [short_text(", ".join(each)) or "none" for each in (old, new)]
     text = f"they were {listed[0]}, and are {listed[1]}"
     if sorted(old) == sorted(new):
         text += ": Spark counts sources in the order of the code, and exchanges their offsets"
@@ -391,7 +391,7 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
 
 def _other_state(was: tuple[str, str] | None, now: tuple[str, str] | None) -> str:
     shown = [
-        "nothing" if each is None else f"{_short(each[1])} by {_short(each[0])}"
+        "nothing" if each is None else f"{short_text(each[1])} by {short_text(each[0])}"
         for each in (was, now)
     ]
     return f"it kept {shown[0]}, and keeps {shown[1]}"
@@ -504,8 +504,9 @@ _LITERAL = re.compile(r"('(?:[^'\\]|\\.)*'): [a-z_]+(?: [a-z]+)?")
 
 def readable(expression: str) -> str:
     """A canonical expression without the places of its parts, cut where it is long."""
-    return _short(_LITERAL.sub(r"\1", _BOOKKEEPING.sub("", expression)))
+    return short_text(_LITERAL.sub(r"\1", _BOOKKEEPING.sub("", expression)))
 
 
-def _short(text: str) -> str:
+def short_text(text: str) -> str:
+    """A text, cut where it is long."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
