@@ -272,20 +272,9 @@ class _Steps:
             else format_ddl(on_pages)
         )
         lineage = self.lineages.get(store)
-        if lineage is None:
-            first = "records the format of today first"
-            yield PlanStep(
-                f"Write the script that changes {store}, and fill in its `upgrade`; the command "
-                + (first if self.has_scripts else f"makes the folder of scripts, and {first}"),
-                f"statemigrate new {argument(store)} -m 'what changes' "
-                f"--from-checkpoint {argument(self.checkpoint)} "
-                f"--to {argument(ddl)}",
-            )
-        elif not _leads_to(lineage, ddl):
-            yield PlanStep(
-                f"Write the script that changes {store}, and fill in its `upgrade`",
-                f"statemigrate new {argument(store)} -m 'what changes' --to {argument(ddl)}",
-            )
+        yield from script_to_write(
+            self.checkpoint, store, ddl, lineage, has_folder=self.has_scripts
+        )
         if not self._is_declared:
             yield PlanStep(
                 "Declare the operator with `statemigrate.stateful(stream, by=..., processor=..., "
@@ -300,6 +289,28 @@ class _Steps:
         A query on pages has that source from its first start.
         """
         return "stateful" in self.found.calls or bool(self.found.pages)
+
+
+def script_to_write(
+    checkpoint: str, store: str, ddl: str, lineage: Lineage | None, *, has_folder: bool
+) -> Iterator[PlanStep]:
+    """The command that writes a store's script to the format ``ddl``; none where one leads there.
+
+    ``has_folder`` says whether there are scripts of any store.
+    """
+    if lineage is None:
+        first = "records the format of today first"
+        yield PlanStep(
+            f"Write the script that changes {store}, and fill in its `upgrade`; the command "
+            + (first if has_folder else f"makes the folder of scripts, and {first}"),
+            f"statemigrate new {argument(store)} -m 'what changes' "
+            f"--from-checkpoint {argument(checkpoint)} --to {argument(ddl)}",
+        )
+    elif not _leads_to(lineage, ddl):
+        yield PlanStep(
+            f"Write the script that changes {store}, and fill in its `upgrade`",
+            f"statemigrate new {argument(store)} -m 'what changes' --to {argument(ddl)}",
+        )
 
 
 def _leads_to(lineage: Lineage, ddl: str) -> bool:

@@ -39,6 +39,26 @@ def compare_stores(
             yield PlanItem(store, "goes on", text, operator, store)
 
 
+def by_scripts(
+    store: str, revisions: set[str], lineage: Lineage | None, operator: str, *, is_live: bool
+) -> PlanItem:
+    """What scripts alone say of a store that has values of these ``revisions``.
+
+    ``is_live`` says that values migrate while the query runs.
+    """
+    if lineage is None:
+        return PlanItem(store, "goes on", "no script changes it", operator, store)
+    # State from before the first script is at the revision of a baseline.
+    at = {lineage.oldest if is_live and each == BASE else each for each in revisions}
+    if at == {lineage.head}:
+        return PlanItem(store, "same", "it is at the head of its scripts", operator, store)
+    if is_live and lineage.head in at:
+        text = f"values are migrating to revision {lineage.head}"
+        return PlanItem(store, "goes on", text, operator, store)
+    text = f"its scripts lead to revision {lineage.head}, which no code has written yet"
+    return PlanItem(store, "live" if is_live else "rewrite", text, operator, store)
+
+
 def format_ddl(store: StoredStore) -> str:
     """The DDL of the format that is written to."""
     return _ddl(store.target)
@@ -93,7 +113,7 @@ def _by_revisions(was: StoredStore, target: StoredFamily, lineage: Lineage) -> t
     newest = max(at, key=lineage.position, default=goal)
     missing = lineage.missing_downgrade(newest, goal)
     if at <= {goal}:
-        found: tuple[Verdict, str] = "same", f"it is at revision {goal}, which the code writes"
+        found: tuple[Verdict, str] = "same", f"it is at revision {goal}"
     elif missing is not None:
         text = f"the state has revision {newest}, and script {missing.revision} has no `downgrade`"
         found = "cannot", text
