@@ -18,6 +18,7 @@ from statemigrate.files.open import open_files
 from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded_meaning
 from statemigrate.meaning.code_meaning import code_meaning
 from statemigrate.native.session import session_of
+from statemigrate.pages.record import PagesRecord, records
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
@@ -60,7 +61,7 @@ class Probed:
 
     ``plan`` is what the code's plan means, None where none was seen. ``like`` is the checkpoint
     where one was given. ``calls`` are those by which the code declares operators whose state
-    migrates.
+    migrates. ``pages`` are the records of operators on pages, by their names.
     """
 
     shape: CheckpointShape
@@ -68,6 +69,7 @@ class Probed:
     plan: PlanMeaning | None = None
     like: Files | None = None
     calls: frozenset[Call] = frozenset()
+    pages: Mapping[str, PagesRecord] = field(default_factory=dict)
 
     @property
     def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
@@ -155,7 +157,8 @@ def _run(
         files = open_files(made.as_uri())
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
-        return Probed(shape, sources, seen[0] if seen else None, calls=frozenset(calls))
+        plan = seen[0] if seen else None
+        return Probed(shape, sources, plan, None, frozenset(calls), records(files))
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:
@@ -279,4 +282,4 @@ def _described(like: Files, pinned: Mapping[str, str] | None) -> Probed:
             next_action="make it with the setting of the old checkpoint, or ask for the new one, "
             f"as in --conf {name}={shape.conf[name]}",
         )
-    return Probed(shape, NewSources.of(shape), like=like)
+    return Probed(shape, NewSources.of(shape), like=like, pages=records(like))

@@ -19,6 +19,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.meaning import PlanItem, PlanStep
 from statemigrate.meaning.rules import with_levels
+from statemigrate.meaning.store_changes import by_scripts
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import operator_name, store_families
@@ -69,6 +70,9 @@ def plan(
     from `check`, shows the meaning of the state. Without new code, only the scripts are compared
     with the state. Nothing is written, and the query may be running.
 
+    For a checkpoint of the embedded engine the code is the processor, or a function that makes the
+    `EmbeddedQuery` and does not start it.
+
     With ``checkpoints``, paths by name, the result has the plans of all of them, and the error of
     each one that fails. A `NamedCheckpoint` names its code in ``query``, and the lock file of the
     deployed code in ``lock``.
@@ -101,6 +105,10 @@ def _plan_of(
     files, wanted = open_files(checkpoint), target
     if wanted is not None and not (wanted.code or wanted.like):
         wanted = None
+    if CheckpointDirectory(files).is_embedded:
+        from statemigrate.commands.embedded_plan import plan_of_embedded
+
+        return plan_of_embedded(str(checkpoint), files, wanted, project, rules)
     if wanted is not None:
         # What a script alone needs not to load: PySpark, and all that a rewrite is made of.
         from statemigrate.commands.new_code import check_inputs
@@ -149,20 +157,8 @@ def _scripted(operator: OperatorShape, lineages: Mapping[str, Lineage]) -> Itera
             continue
         families.setdefault(store_of(variable) if is_live else label, []).append(variable)
     for store, found in families.items():
-        lineage = lineages.get(store)
-        if lineage is None:
-            yield PlanItem(store, "goes on", "no script changes it", name, store)
-            continue
-        revisions = {revision_in(each) or lineage.oldest for each in found} if is_live else {BASE}
-        if revisions == {lineage.head}:
-            yield PlanItem(store, "same", "it is at the head of its scripts", name, store)
-        elif is_live and lineage.head in revisions:
-            text = f"values are migrating to revision {lineage.head}"
-            yield PlanItem(store, "goes on", text, name, store)
-        else:
-            text = f"its scripts lead to revision {lineage.head}, which no code has written yet"
-            verdict = "live" if is_live else "rewrite"
-            yield PlanItem(store, verdict, text, name, store)  # type: ignore[arg-type]
+        revisions = {revision_in(each) or BASE for each in found} if is_live else {BASE}
+        yield by_scripts(store, revisions, lineages.get(store), name, is_live=is_live)
 
 
 def _steps_without_code(files: Files, items: Sequence[PlanItem]) -> Iterator[PlanStep]:

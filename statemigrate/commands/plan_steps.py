@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
 from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
 from statemigrate.commands.plan_costs import StateCosts, costs_of
-from statemigrate.deployment import revision_in, store_of
+from statemigrate.deployment import StoredStore, revision_in, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.meaning import PlanItem, PlanStep
 from statemigrate.meaning.code_meaning import state_ddl
 from statemigrate.meaning.rules import with_levels
+from statemigrate.meaning.store_changes import format_ddl, is_scripted
 from statemigrate.migration import BASE, Lineage
+from statemigrate.pages.record import PagesRecord, records
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.plan import RewritePlan
@@ -44,7 +45,8 @@ def planned_for(
     assert found is not None, "code was given"  # noqa: S101
     old = known_before(wanted, shape, project.spark, files)
     rewrite = rewrite_plan(files, shape, found, old, project)
-    verdicts = verdicts_on(shape, found, old, rewrite, project.lineages)
+    pages = {name: each.at(shape.batch) or each for name, each in records(files).items()}
+    verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages)
     items = tuple(with_levels(verdicts, rules))
     has_scripts = project.survey is not None
     asks = any(each.verdict in _WITH_COSTS for each in items if each.asks)
@@ -58,6 +60,7 @@ def planned_for(
         project.lineages,
         has_scripts,
         costs_of(files, shape) if asks else None,
+        pages,
     )
     made = steps.all()
     return replace(
@@ -85,6 +88,7 @@ class _Steps:
     lineages: Mapping[str, Lineage]
     has_scripts: bool
     costs: StateCosts | None
+    pages: Mapping[str, PagesRecord]
 
     @property
     def verdicts(self) -> set[str]:
@@ -117,6 +121,13 @@ class _Steps:
         """The revision of a store's values, the newest that the scripts have."""
         lineage = self.lineages.get(store)
         found = [
+            each.revision
+            for record in self.pages.values()
+            if store in record.stores
+            for each in record.stores[store].families
+            if lineage is not None and each.revision in lineage
+        ]
+        found += [
             revision
             for operator in self.shape.operators
             for _, place in store_families(operator)
@@ -237,31 +248,33 @@ class _Steps:
             for _, place in store_families(operator)
             if store_of(place.family.name) == store
         ]
-        return store in self.lineages and any(revision_in(p.family.name) for p in places)
+        on_pages = self._on_pages(store)
+        return store in self.lineages and (
+            any(revision_in(p.family.name) for p in places)
+            or (on_pages is not None and is_scripted(on_pages, self.lineages[store]))
+        )
+
+    def _on_pages(self, store: str) -> StoredStore | None:
+        """A store that the code has on pages, as its first start would record it."""
+        found = (each.stores[store] for each in self.found.pages.values() if store in each.stores)
+        return next(found, None)
 
     def _new_script(self, store: str) -> Iterator[PlanStep]:
-        content = next(
-            place.family.content
-            for operator in self.found.shape.operators
-            for _, place in store_families(operator)
-            if place.family.name == store
+        on_pages = self._on_pages(store)
+        ddl = (
+            next(
+                state_ddl(place.family.content)
+                for operator in self.found.shape.operators
+                for _, place in store_families(operator)
+                if place.family.name == store
+            )
+            if on_pages is None
+            else format_ddl(on_pages)
         )
         lineage = self.lineages.get(store)
-        if lineage is None:
-            first = "records the format of today first"
-            yield PlanStep(
-                f"Write the script that changes {store}, and fill in its `upgrade`; the command "
-                + (first if self.has_scripts else f"makes the folder of scripts, and {first}"),
-                f"statemigrate new {argument(store)} -m 'what changes' "
-                f"--from-checkpoint {argument(self.checkpoint)} "
-                f"--to {argument(state_ddl(content))}",
-            )
-        elif not _leads_to(lineage, content):
-            yield PlanStep(
-                f"Write the script that changes {store}, and fill in its `upgrade`",
-                f"statemigrate new {argument(store)} -m 'what changes' "
-                f"--to {argument(state_ddl(content))}",
-            )
+        yield from script_to_write(
+            self.checkpoint, store, ddl, lineage, has_folder=self.has_scripts
+        )
         if not self._is_declared:
             yield PlanStep(
                 "Declare the operator with `statemigrate.stateful(stream, by=..., processor=..., "
@@ -271,14 +284,39 @@ class _Steps:
 
     @property
     def _is_declared(self) -> bool:
-        """Whether the code calls `stateful`, which also makes room for the backfill's source."""
-        return "stateful" in self.found.calls
+        """Whether the code calls `stateful`, which also makes room for the backfill's source.
+
+        A query on pages has that source from its first start.
+        """
+        return "stateful" in self.found.calls or bool(self.found.pages)
 
 
-def _leads_to(lineage: Lineage, content: Mapping[str, Any]) -> bool:
+def script_to_write(
+    checkpoint: str, store: str, ddl: str, lineage: Lineage | None, *, has_folder: bool
+) -> Iterator[PlanStep]:
+    """The command that writes a store's script to the format ``ddl``; none where one leads there.
+
+    ``has_folder`` says whether there are scripts of any store.
+    """
+    if lineage is None:
+        first = "records the format of today first"
+        yield PlanStep(
+            f"Write the script that changes {store}, and fill in its `upgrade`; the command "
+            + (first if has_folder else f"makes the folder of scripts, and {first}"),
+            f"statemigrate new {argument(store)} -m 'what changes' "
+            f"--from-checkpoint {argument(checkpoint)} --to {argument(ddl)}",
+        )
+    elif not _leads_to(lineage, ddl):
+        yield PlanStep(
+            f"Write the script that changes {store}, and fill in its `upgrade`",
+            f"statemigrate new {argument(store)} -m 'what changes' --to {argument(ddl)}",
+        )
+
+
+def _leads_to(lineage: Lineage, ddl: str) -> bool:
     """Whether the scripts lead to the format that the code writes."""
     head = lineage.format_of(lineage.head)
-    return state_ddl(head.struct_type().jsonValue()) == state_ddl(content)
+    return state_ddl(head.struct_type().jsonValue()) == ddl
 
 
 def _can_rewrite(item: PlanItem) -> bool:

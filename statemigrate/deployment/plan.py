@@ -6,7 +6,7 @@ families to read and write, or with an error, before anything is touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -21,7 +21,7 @@ from statemigrate.deployment.stored import (
     StoredStore,
     family_name,
 )
-from statemigrate.errors import StartupError
+from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.families import Family, Key, Source, Span
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
@@ -252,6 +252,26 @@ def plan_store(
     sources = _sources(known, stored, revision)
     paths = tuple(_path(known, family, revision, rewrites=rewrites) for family in sources)
     return StorePlan(declared, known, target, sources, paths)
+
+
+def fitting_lineages(
+    declared: Sequence[Declared], lineages: Mapping[str, Lineage], settings: Settings
+) -> dict[str, Lineage]:
+    """The lineages that lead to what the code declares, for code that is only tried.
+
+    Its scripts are perhaps still to be written: a store of the others is as code without scripts
+    has it.
+    """
+    found = {}
+    for each in declared:
+        lineage = lineages.get(each.store)
+        if lineage is not None:
+            try:
+                plan_store(each, lineage, None, settings)
+            except StatemigrateError:
+                continue
+            found[each.store] = lineage
+    return found
 
 
 def _format_of(declared: Declared, stored: StoredStore | None) -> Format:

@@ -422,6 +422,12 @@ class EmbeddedQuery:
             )
 
 
+def parts_of(query: EmbeddedQuery) -> tuple[StatefulProcessor, StructType]:
+    """The processor of a query, and the type of its grouping key."""
+    schema = query._stream.schema
+    return query._processor, grouping_key(schema, query._by, argument="groupBy")
+
+
 def _require_jvm(spark: SparkSession) -> None:
     if not has_jvm(spark):
         raise UnsupportedError(

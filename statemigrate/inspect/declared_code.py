@@ -42,11 +42,18 @@ def code_in(reference: str) -> Code:
     Raises `CodeError`.
     """
     with only_looking():
-        found = named_object(reference)
-        settings = getattr(found, SETTINGS, Settings())
-        if isinstance(found, MigratedFunction):
-            return Code((), settings.targets, found.store)
-        return Code(_declared(reference, found), settings.targets)
+        return code_of(named_object(reference), reference)
+
+
+def code_of(found: Any, reference: str) -> Code:
+    """What an object says of its state that the code named ``reference`` is, or has made.
+
+    Raises as `code_in`.
+    """
+    settings = getattr(found, SETTINGS, Settings())
+    if isinstance(found, MigratedFunction):
+        return Code((), settings.targets, found.store)
+    return Code(_declared(reference, found), settings.targets)
 
 
 def declared_in(reference: str) -> tuple[Declared, ...]:

@@ -338,7 +338,7 @@ def _migrating(
             )
             return PlanItem(store, "live", text, operator, store)
     ddl = state_ddl(next(new[name].family.content for name in new if revision_in(name) == target))
-    text = f"values become {_short(ddl)} (revision {target}) as they are touched"
+    text = f"values become {short_text(ddl)} (revision {target}) as they are touched"
     return PlanItem(store, "live", text, operator, store)
 
 
@@ -378,7 +378,7 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
     """Of sources by their names or schemas, in the order in which Spark counts them."""
     if old == new:
         return
-    listed = [_short(", ".join(each)) or "none" for each in (old, new)]
+    listed = [short_text(", ".join(each)) or "none" for each in (old, new)]
     text = f"they were {listed[0]}, and are {listed[1]}"
     if sorted(old) == sorted(new):
         text += ": Spark counts sources in the order of the code, and exchanges their offsets"
@@ -391,7 +391,7 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
 
 def _other_state(was: tuple[str, str] | None, now: tuple[str, str] | None) -> str:
     shown = [
-        "nothing" if each is None else f"{_short(each[1])} by {_short(each[0])}"
+        "nothing" if each is None else f"{short_text(each[1])} by {short_text(each[0])}"
         for each in (was, now)
     ]
     return f"it kept {shown[0]}, and keeps {shown[1]}"
@@ -457,7 +457,8 @@ _WHAT_FOLLOWS = {
 
 def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     """What differs besides keys and functions: filters, joins, tables, columns, watermarks."""
-    before, after = Counter(old.facts), Counter(new.facts)
+    facts = _in_both(old.facts, new.facts), _in_both(new.facts, old.facts)
+    before, after = map(Counter, facts)
     gone, added = list((before - after).elements()), list((after - before).elements())
     for words in dict.fromkeys(each.words for each in (*gone, *added)):
         was = [each for each in gone if each.words == words]
@@ -472,6 +473,25 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
         )
 
 
+def _in_both(facts: Sequence[OperatorFact], others: Sequence[OperatorFact]) -> list[OperatorFact]:
+    """The facts without columns that only one version has: no old value was computed from them.
+
+    What a join keeps goes by its place; of another number of columns Spark itself says that they
+    are others.
+    """
+    places = [
+        sorted((each.side, each.column) for each in found if each.is_by_place)
+        for found in (facts, others)
+    ]
+    named = {(each.side, each.column) for each in others if not each.is_by_place}
+    return [
+        each
+        for each in facts
+        if each.kind != "column"
+        or (places[0] == places[1] if each.is_by_place else (each.side, each.column) in named)
+    ]
+
+
 def _other_fact(was: Sequence[OperatorFact], now: Sequence[OperatorFact]) -> str:
     texts = [" and ".join(readable(each.text) for each in side) or "none" for side in (was, now)]
     follows = _WHAT_FOLLOWS.get((*was, *now)[0].kind, "")
@@ -484,8 +504,9 @@ _LITERAL = re.compile(r"('(?:[^'\\]|\\.)*'): [a-z_]+(?: [a-z]+)?")
 
 def readable(expression: str) -> str:
     """A canonical expression without the places of its parts, cut where it is long."""
-    return _short(_LITERAL.sub(r"\1", _BOOKKEEPING.sub("", expression)))
+    return short_text(_LITERAL.sub(r"\1", _BOOKKEEPING.sub("", expression)))
 
 
-def _short(text: str) -> str:
+def short_text(text: str) -> str:
+    """A text, cut where it is long."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 BUCKET = "statemigrate_page"
 """The column that the query groups by: the number of the page."""
 PACKED = f"{BUCKET} INT, layout BINARY, rows BINARY"
+PACKED_COLUMNS = ("layout", "rows")
+"""The columns of `PACKED` that have the rows."""
 _PLAIN = b"plain"
 """Before the names of the columns, where the rows are columns of Python's values."""
 _MARSHAL = 2

@@ -21,9 +21,11 @@ from statemigrate.deployment import (
     applied_scripts,
     check_expiry,
     check_targets,
+    fitting_lineages,
     is_family_of,
     plan_store,
 )
+from statemigrate.deployment.code import is_only_looking
 from statemigrate.errors import CorruptFileError, PageError, StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, StoreRevision
@@ -361,7 +363,10 @@ def _lineages(
     if not hasattr(processor, SETTINGS):
         return {}
     from statemigrate.scripts import ScriptFolder
+    from statemigrate.scripts.folder import lineages_if_any
 
+    if is_only_looking():
+        return fitting_lineages(declared, lineages_if_any(settings.migrations), settings)
     lineages = ScriptFolder(settings.migrations).lineages()
     own = {each.store: lineages[each.store] for each in declared if each.store in lineages}
     check_scripts(own, spark)

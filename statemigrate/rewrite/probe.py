@@ -234,15 +234,13 @@ def run_probe(  # noqa: PLR0913 - all but three by name
     pinned to the query. Raises `CodeError` for what is no such function, and where it fails.
     """
     name = reference or getattr(function, "__qualname__", repr(function))
-    schemas = input_schemas(function, inputs or {}, name)
-    session = _session(spark, conf or {})
-    streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
-    sessions = dict.fromkeys(_read(function).keys() - schemas.keys(), session)
     checkpoint = folder / "checkpoint"
-    with only_looking(checkpoint.as_uri()) as looking:
-        result = _result(function, {**streams, **sessions}, name)
+    made, called = call_on_empty_streams(
+        function, folder, spark, inputs=inputs, conf=conf, reference=name
+    )
+    result = _stream(made, name)
     if calls is not None:
-        calls |= looking.calls
+        calls |= called
     query, taken = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)
@@ -251,6 +249,37 @@ def run_probe(  # noqa: PLR0913 - all but three by name
     finally:
         query.stop()
     return checkpoint
+
+
+def call_on_empty_streams(
+    function: Callable[..., Any],
+    folder: Path,
+    spark: SparkSession,
+    *,
+    inputs: Mapping[str, Schema] | None = None,
+    conf: Mapping[str, str] | None = None,
+    reference: str = "",
+) -> tuple[Any, set[Call]]:
+    """What the ``function`` makes of empty streams, and which of our functions it calls.
+
+    The parameters are those of `run_probe`. Code of ours takes ``folder/checkpoint`` for the
+    query's. Raises `CodeError` for what is no such function, and where it fails.
+    """
+    schemas = input_schemas(function, inputs or {}, reference)
+    session = _session(spark, conf or {})
+    streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
+    sessions = dict.fromkeys(_read(function).keys() - schemas.keys(), session)
+    with only_looking((folder / "checkpoint").as_uri()) as looking:
+        try:
+            made = function(**streams, **sessions)
+        except StatemigrateError:
+            # It says what is wrong and what to do.
+            raise
+        except Exception as cause:
+            raise _failed(
+                "SM-CODE-013", reference, "does not run on empty streams", cause
+            ) from cause
+    return made, looking.calls
 
 
 def probed_inputs(files: Files) -> dict[str, str]:
@@ -277,16 +306,7 @@ def _empty(session: SparkSession, schema: Schema, folder: Path) -> DataFrame:
     return session.readStream.schema(schema).json(folder.as_uri())
 
 
-def _result(
-    function: Callable[..., Any], given: Mapping[str, DataFrame | SparkSession], reference: str
-) -> DataFrame:
-    try:
-        result = function(**given)
-    except StatemigrateError:
-        # It says what is wrong and what to do.
-        raise
-    except Exception as cause:
-        raise _failed("SM-CODE-013", reference, "does not run on empty streams", cause) from cause
+def _stream(result: Any, reference: str) -> DataFrame:
     if not getattr(result, "isStreaming", False):
         raise CodeError(
             "SM-CODE-012",

@@ -9,12 +9,14 @@ known here is a fact by its name and all its fields, so that none goes unnoticed
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from statemigrate.native.control_rows import MARKER
-from statemigrate.pages.rows import BUCKET
+from statemigrate.pages.rows import BUCKET, PACKED_COLUMNS, pack
 from statemigrate.rewrite.plan_tree import STREAM_JOIN, WATERMARK, Definitions, PlanNode
 from statemigrate.rewrite.probe_expressions import Expression, parse_tree
 
@@ -40,7 +42,8 @@ class OperatorFact:
     ``side`` is ``left`` or ``right`` for what is on one side of a join, else empty. ``text`` is
     over columns of the sources. A ``table`` is one that rows are joined with, a ``column`` what a
     column of rows that are kept is computed from, and ``rows`` a step that makes others of them. A
-    ``key`` is what pages are chosen by; other keys are columns of the state, see `KeyMeaning`.
+    ``key`` is what pages are chosen by; other keys are columns of the state, see `KeyMeaning`. The
+    text of a ``column`` begins with its name, or with its place in what a join keeps.
     """
 
     kind: FactKind
@@ -52,6 +55,20 @@ class OperatorFact:
         """How a person calls it."""
         return f"{self.kind} of the {self.side} side" if self.side else self.kind
 
+    @property
+    def column(self) -> str:
+        """The name or the place of a ``column``, empty for another kind."""
+        if self.kind != "column":
+            return ""
+        return self.text.partition(": " if self.is_by_place else " = ")[0]
+
+    @property
+    def is_by_place(self) -> bool:
+        """Whether it is a ``column`` that a join keeps, which has no name that counts."""
+        return self.kind == "column" and _BY_PLACE.match(self.text) is not None
+
+
+_BY_PLACE = re.compile(r"[0-9]+: ")
 
 Facts = Mapping[int, tuple[OperatorFact, ...]]
 """The facts of operators by their numbers, sorted."""
@@ -82,11 +99,18 @@ def operator_facts(root: PlanNode, definitions: Definitions) -> dict[int, tuple[
     found: dict[int, tuple[OperatorFact, ...]] = {}
     for node in root.every():
         if node.number is not None and node.number not in found:
-            facts = {*_of_operator(node, definitions), *_below(node, definitions)}
+            facts = {*_of_operator(node, definitions)}
+            for fact, times in Counter(_below(node, definitions)).items():
+                # Spark has one filter once or in each part of a union; other rows are made of each.
+                facts |= {fact} if fact.kind != "rows" or times == 1 else {_times(fact, times)}
             found[node.number] = tuple(
                 sorted(facts, key=lambda each: (each.kind, each.side, each.text))
             )
     return found
+
+
+def _times(fact: OperatorFact, times: int) -> OperatorFact:
+    return OperatorFact(fact.kind, f"{times} times {fact.text}", fact.side)
 
 
 def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorFact]:
@@ -113,14 +137,24 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
 
 def _given(node: PlanNode, definitions: Definitions, side: str) -> Iterator[OperatorFact]:
     """What is computed of the rows that a node gives to code of the user's, which goes by names."""
-    for name, found in _columns(node, definitions):
+    columns = [each for each in _columns(node, definitions) if each[0] != MARKER]
+    if {name for name, _ in columns} == {BUCKET, *PACKED_COLUMNS}:
+        # What is packed was compared where it is: the packing is given whole rows.
+        return
+    for name, found in columns:
         if name == BUCKET:
             for made in found.every():
                 if made.name == "Murmur3Hash":
                     keys = ", ".join(each.text for each in made.children)
                     yield OperatorFact("key", keys, side)
-        elif name not in (MARKER, found.text):
+        else:
             yield OperatorFact("column", f"{name} = {found.text}", side)
+
+
+def _packs(function: Expression) -> bool:
+    """Whether a function packs the rows of a page: these are given to the processor unpacked."""
+    names = [each.fields.get("name") for each in function.children]
+    return function.fields.get("name") == pack.__name__ and BUCKET in names
 
 
 def _columns(node: PlanNode, definitions: Definitions) -> Iterator[tuple[str, Expression]]:
@@ -176,7 +210,8 @@ def _other_rows(node: PlanNode, definitions: Definitions, side: str) -> Iterator
     elif node.name == _EXPAND:
         yield OperatorFact("rows", f"{node.java.projections().size()} rows of each", side)
     elif node.number is None and node.name not in _COLUMNS_ALONE:
-        yield OperatorFact("rows", _step(node, definitions), side)
+        if not any(map(_packs, node.expressions("func"))):
+            yield OperatorFact("rows", _step(node, definitions), side)
         if "func" in node.fields:
             yield from _given(node.children[0], definitions, side)
 

@@ -192,6 +192,14 @@ def survey_of(migrations: str | Path | None) -> Survey | None:
     return ScriptFolder(migrations).survey()
 
 
+def lineages_if_any(migrations: str | Path) -> dict[str, Lineage]:
+    """The lineages in a folder, by store; empty where there is no folder yet.
+
+    Code is tried before its first script is written. Raises as `ScriptFolder.lineages`.
+    """
+    return ScriptFolder(migrations).lineages() if Path(migrations).is_dir() else {}
+
+
 def _inferred(
     store: str, old: Format | None, new: Format | None, keys: KeyChange | None
 ) -> Transforms:

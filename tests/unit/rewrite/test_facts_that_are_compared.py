@@ -1,0 +1,47 @@
+"""Which facts of two versions of an operator are compared."""
+
+from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code
+from statemigrate.rewrite.probe_facts import OperatorFact
+
+
+def changes(old, new):
+    both = [
+        CodeMeaning("a:b", "4.3", (), (OperatorMeaning("join-0", 0, "", {}, (), (), facts),))
+        for facts in (tuple(old), tuple(new))
+    ]
+    return [(each.name, each.verdict, each.rule) for each in compare_code(*both)]
+
+
+def given(*texts):
+    return [OperatorFact("column", text) for text in texts]
+
+
+def stored(side, *texts):
+    return [OperatorFact("column", f"{at}: {each}", side) for at, each in enumerate(texts)]
+
+
+def test_columns_of_a_processor_are_compared_by_their_names():
+    assert changes(given("v = v"), given("v = v", "w = w")) == []
+    assert changes(given("v = v", "w = w"), given("v = v")) == []
+    found = changes(given("v = v", "w = w"), given("v = Upper(v)"))
+    assert found == [("join-0 column", "unnoticed", "column")]
+
+
+def test_a_column_that_two_steps_get_is_compared_in_both():
+    found = changes(given("v = v", "v = Upper(v)"), given("v = v"))
+    assert found == [("join-0 column", "unnoticed", "column")]
+
+
+def test_columns_that_a_join_keeps_are_compared_where_there_are_as_many():
+    assert changes(stored("left", "k", "v"), stored("left", "k")) == []
+    assert changes(stored("left", "k", "v"), stored("left", "k", "v")) == []
+    found = changes(stored("left", "k", "v"), stored("left", "k", "w"))
+    assert found == [("join-0 column of the left side", "unnoticed", "column")]
+
+
+def test_a_step_that_other_rows_are_made_by_is_a_change():
+    step = OperatorFact("rows", "Explode(v)")
+    twice = OperatorFact("rows", "2 times Explode(v)")
+    assert changes([step], [twice]) == [("join-0 rows", "unnoticed", "rows")]
+    assert changes([step], []) == [("join-0 rows", "unnoticed", "rows")]
+    assert changes([twice], [twice]) == []
