@@ -67,7 +67,7 @@ class Rewriting:
     """A plan as a ``document``, and the ``report`` of the rewrite, None if it was not made.
 
     ``uncommitted`` is a batch that has begun after the one of the plan, if there is one.
-    ``doubts`` are what the state may mean to the new code besides what it meant to the old.
+    ``unasked`` is what the state may mean to the new code besides what it meant to the old.
     """
 
     old: str
@@ -75,7 +75,7 @@ class Rewriting:
     plan: RewritePlan
     report: RewriteReport | None = None
     uncommitted: int | None = None
-    doubts: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Rewriting:
         if self.report is not None:
             return ()
         unfinished = _unfinished(self.uncommitted, self.plan.old.batch)
-        return (*unfinished, *doubts(self.begun), *self.doubts)
+        return (*unfinished, *doubts(self.begun), *self.unasked)
 
     @property
     def next_action(self) -> str:
@@ -155,11 +155,11 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     is_unfinished = not apply and 0 <= committed < begun
     shape = describe(old_files, committed if is_unfinished else None)
     found: Probed | None = None
-    of_meaning: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
     if options.pages is None:
         found = probed(wanted, options.pinned(shape.conf), spark, old_files.location)
         before = known_before(wanted, shape, spark, old_files)
-        of_meaning = () if found is None else tuple(_doubts(before, found))
+        unasked = () if found is None else tuple(_unasked(before, found))
         plan = plan_for(old_files, shape, found, before, options, answers, project)
     else:
         from statemigrate.commands.rewrite_pages import paging_plan
@@ -172,7 +172,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     place = Target(new_files, plan.fingerprint, old_files.location, origins)
     place.check()
     uncommitted = begun if is_unfinished else None
-    rewriting = Rewriting(str(old), str(new), plan, uncommitted=uncommitted, doubts=of_meaning)
+    rewriting = Rewriting(str(old), str(new), plan, uncommitted=uncommitted, unasked=unasked)
     if not apply:
         return rewriting
     require_answers(plan)
@@ -195,7 +195,7 @@ _UNKNOWN = (
 )
 
 
-def _doubts(before: CodeMeaning | None, found: Probed) -> Iterator[str]:
+def _unasked(before: CodeMeaning | None, found: Probed) -> Iterator[str]:
     """What no question is about: keys and functions are asked about, and nothing else is."""
     if before is None or found.plan is None:
         yield _UNKNOWN

@@ -25,7 +25,7 @@ from statemigrate.lenses.expressions import (
     Part,
     Shape,
 )
-from statemigrate.lenses.fields import conformed
+from statemigrate.lenses.fields import Chain, conformed
 from statemigrate.lenses.lens import (
     Lens,
     Path,
@@ -325,23 +325,10 @@ class _Default(Lens):
         return within(shape, self.path.parents, self, change)
 
     def back(self, before: Shape) -> Lens:  # noqa: ARG002
-        return _Same()
+        return Chain(())
 
     def losses(self, before: Shape) -> tuple[str, ...]:  # noqa: ARG002
         return (f"a {self.path} that was None comes back as {self.value!r}",)
-
-
-@dataclass(frozen=True)
-class _Same(Lens):
-    @property
-    def words(self) -> str:
-        return "leaves values as they are"
-
-    def forward(self, shape: Shape) -> Shape:
-        return shape
-
-    def back(self, before: Shape) -> Lens:  # noqa: ARG002
-        return self
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ The names of modules do not count, as the old code and the new one are of two. N
 docstrings, annotations and the names of local variables.
 
 Source is the same for every release of Python, and bytecode is not. Where no source is at hand that
-compiles to the function, its bytecode is taken, and the digest says of which Python it is.
+compiles to the function, its bytecode is taken, and the digest names the release of Python.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def without_bytecode(text: str) -> str:
 
 
 class _UnknownError(Exception):
-    """Something of which nothing tells what it computes."""
+    """Something that does not show what it computes."""
 
 
 def digest_of_command(command: bytes) -> str:
@@ -127,7 +127,7 @@ def _several(value: Any, within: tuple[Any, ...]) -> Iterator[str]:
 _BUILT_IN = frozenset(
     {*("builtins", "math", "datetime", "decimal", "_decimal", "json", "re", "time", "uuid")}
 )
-"""Modules of Python's own, of which the names say what is computed."""
+"""Modules of Python's own, whose names show what is computed."""
 
 
 def _function(function: FunctionType, within: tuple[Any, ...]) -> Iterator[str]:

@@ -127,7 +127,7 @@ class State(Protocol):
     """The name of the operator on pages that is reported, empty if it has none; None without."""
     checkpoint: str
     files: Files
-    """The checkpoint's, as they were when they were first read."""
+    """The checkpoint's; of Spark's own state as they were when they were first read."""
     batch: int
     """The id of the last committed batch."""
     can_be_rewritten: bool

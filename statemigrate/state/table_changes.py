@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.changes import differing
 from statemigrate.errors import StartupError
-from statemigrate.formats.arrow_values import plain_array
+from statemigrate.formats.arrow_values import plain_array, plain_rows
 from statemigrate.state.rows import UserRows
 from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
 from statemigrate.state.table_stores import StorePart, StoreRows
@@ -49,7 +49,7 @@ def changes_between(before: StoreAt, after: StoreAt) -> pa.Table:
         for partition in partitions:
             for is_new, part, batch in _differing(before, after, partition):
                 rows, layout = (new, columns) if is_new else (old, before.columns)
-                rows.update(_by_key(layout, layout.plain_rows(layout.batch(part, batch))))
+                rows.update(_by_key(layout, plain_rows(layout.batch(part, batch))))
         found += _compared(columns, old, new)
     return _table(columns, found)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.rows.buffers import arrow_array
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.formats.arrow_values import plain_rows, plain_values
+from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.masking import Mask
 from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
 from statemigrate.state.table_stores import StorePart
@@ -104,10 +104,6 @@ class TableColumns:
             one_value(value, kind, name)
             for value, kind, name in zip(key, self._key_types, self.key_names, strict=False)
         ]
-
-    def plain_rows(self, rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-        """Rows of the table as dictionaries of plain values."""
-        return plain_rows(rows)
 
     def value_of(self, row: dict[str, Any]) -> dict[str, Any]:
         """The value that a row of the table has, by the names of its own columns."""

@@ -17,6 +17,7 @@ from statemigrate.errors import (
 )
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
+from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import is_missing
 from statemigrate.quoting import html_text
@@ -269,7 +270,7 @@ class StateTable:
         if len(key) != len(columns.key_names):
             raise _key_width(columns.key_names, key)
         found = self.under(*key)
-        values = [columns.value_of(row) for row in columns.plain_rows(found)]
+        values = [columns.value_of(row) for row in plain_rows(found)]
         if columns.has_several:
             return values or None
         return values[0] if values else None
@@ -326,7 +327,7 @@ class StateTable:
                 return
             try:
                 table = self.at(batch)
-                found = table.layout.plain_rows(table.under(*key))
+                found = plain_rows(table.under(*key))
             except (CheckpointError, FileNotFoundError) as error:
                 # Spark has removed the oldest batches, or begun to; the others are all there.
                 if is_first and is_missing(error) and batch != self.batch:
@@ -359,7 +360,7 @@ class StateTable:
             return _html(f"{title}; values are hidden", ["column", "type"], types)
         rows: list[list[object]] = []
         for batch in self.batches():
-            found = self._columns.plain_rows(batch.slice(0, _SHOWN - len(rows)))
+            found = plain_rows(batch.slice(0, _SHOWN - len(rows)))
             rows += [list(each.values()) for each in found]
             if len(rows) == _SHOWN:
                 break
@@ -394,7 +395,7 @@ def compared(before: StateTable, after: StateTable, key: Sequence[Any] = ()) -> 
     They may be of two checkpoints. Only keys that begin with ``key`` count, where it is given.
     """
     if key:
-        rows = [each.layout.plain_rows(each.under(*key)) for each in (before, after)]
+        rows = [plain_rows(each.under(*key)) for each in (before, after)]
         return rows_between(before.side, after.side, *rows)
     return changes_between(before.side, after.side)
 

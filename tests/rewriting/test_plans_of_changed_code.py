@@ -81,7 +81,7 @@ def test_a_rewrite_doubts_what_it_does_not_ask_about(totals, tmp_path):
         target = NewCode(named(function), mode=totals.mode, **known)
         new = tmp_path / "new"
         given = {"target": target, "migrations": None, "spark": totals.session}
-        return rewrite(totals.checkpoint, new, **given).doubts
+        return rewrite(totals.checkpoint, new, **given).unasked
 
     (doubt,) = doubts(code.with_another_filter, lock=totals.lock)
     assert doubt.startswith("aggregation-0 filter: ")
