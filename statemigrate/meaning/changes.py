@@ -17,6 +17,7 @@ from statemigrate.meaning.spark_check import Read, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
 from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.python_code import python_releases, without_bytecode
 from statemigrate.rewrite.windows import KeyMeaning
 
 if TYPE_CHECKING:
@@ -399,9 +400,46 @@ def _other_state(was: tuple[str, str] | None, now: tuple[str, str] | None) -> st
 
 def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     """Where two versions of an operator keep the same types, and mean something else by them."""
+    releases = tuple(python_releases(_texts(each)) for each in (old, new))
+    if all(releases) and releases[0] != releases[1]:
+        listed = [" and ".join(sorted(each)) for each in releases]
+        yield PlanItem(
+            f"{new.name} Python functions",
+            "unknown",
+            f"no source was at hand of some of them, and bytecode of Python {listed[0]} is not "
+            f"comparable with that of Python {listed[1]}: look at both with one release of Python",
+            new.name,
+            rule="meaning",
+        )
+        old, new = _without_bytecode(old), _without_bytecode(new)
     yield from _keys(old, new)
     yield from _functions(old, new)
     yield from compare_facts(old, new)
+
+
+def _texts(operator: OperatorMeaning) -> Iterator[str]:
+    """All that says what an operator's state is computed from."""
+    yield from (each.expression for each in operator.keys)
+    yield from (each.meaning for each in operator.functions)
+    yield from (each.text for each in operator.facts)
+
+
+def _without_bytecode(operator: OperatorMeaning) -> OperatorMeaning:
+    return replace(
+        operator,
+        keys=tuple(
+            replace(each, expression=without_bytecode(each.expression)) for each in operator.keys
+        ),
+        functions=tuple(
+            replace(
+                each,
+                meaning=without_bytecode(each.meaning),
+                uncast=without_bytecode(each.uncast),
+            )
+            for each in operator.functions
+        ),
+        facts=tuple(replace(each, text=without_bytecode(each.text)) for each in operator.facts),
+    )
 
 
 def _keys(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:

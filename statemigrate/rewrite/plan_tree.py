@@ -23,12 +23,12 @@ from statemigrate.rewrite.probe_expressions import (
     UNKNOWN,
     Expression,
     Union,
-    digest_of_udf,
     is_control,
     members_of,
     parse_tree,
     short_name,
 )
+from statemigrate.rewrite.python_code import digest_of_udf
 
 WATERMARK, STREAM_JOIN, UNION = (
     "EventTimeWatermarkExec",

@@ -1,5 +1,6 @@
 """Two functions of one name: the same only where their code, and what it takes in, is the same."""
 
+import linecache
 import math
 import re
 import types
@@ -7,10 +8,17 @@ import types
 import pytest
 from pyspark.serializers import CloudPickleSerializer
 
-from statemigrate.rewrite.probe_expressions import digest_of, digest_of_command
+from statemigrate.rewrite.python_code import (
+    digest_of,
+    digest_of_command,
+    python_releases,
+    source_of,
+    without_bytecode,
+)
 
 PATTERN = re.compile("a")
 BODY = """
+import linecache
 import math
 RATE = {rate}
 def helper(v):
@@ -102,3 +110,88 @@ def test_what_spark_has_of_a_function_says_the_same():
     first, same, other = map(digest_of_command, dumped)
     assert first == same != other
     assert digest_of_command(b"no pickle") == ""
+
+
+SOURCE = """
+def around(number):
+    def computed(value):
+        total = value + number
+        return [total * each for each in (1, 2)]
+    return computed
+made = around(2)
+"""
+
+
+@pytest.fixture
+def in_file(tmp_path):
+    """A function of a module in a file, whose source is at hand."""
+
+    def in_file(text, name="made"):
+        path = tmp_path / f"module_{len(list(tmp_path.iterdir()))}.py"
+        path.write_text(text)
+        own = types.ModuleType(path.stem)
+        exec(compile(text, str(path), "exec"), own.__dict__)  # noqa: S102 - this test's own
+        return vars(own)[name]
+
+    return in_file
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("total", "product"),
+        ("number", "quantity"),
+        ("(value)", "(value: int) -> list"),
+        ("    def computed(value):\n", '    def computed(value):\n        "Says what it does."\n'),
+        ("        return", "\n        # A comment.\n        return"),
+        ("(1, 2)", "(1,  2,)"),
+    ],
+    ids=["local", "from around", "annotation", "docstring", "comment", "layout"],
+)
+def test_what_says_nothing_of_the_result_changes_no_digest(in_file, before, after):
+    first, other = in_file(SOURCE), in_file(SOURCE.replace(before, after))
+    assert digest_of(first) == digest_of(other)
+    assert re.fullmatch("[0-9a-f]{32}", digest_of(first))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("value + number", "number + value"),
+        ("total * each", "each * total"),
+        ("(1, 2)", "(1, 2.0)"),
+        ("around(2)", "around(3)"),
+        ("return [total * each", "return [total * total"),
+    ],
+)
+def test_what_says_something_of_the_result_does(in_file, before, after):
+    assert digest_of(in_file(SOURCE)) != digest_of(in_file(SOURCE.replace(before, after)))
+
+
+def test_a_file_that_has_changed_since_is_not_the_source(in_file, tmp_path):
+    loaded = in_file(SOURCE)
+    path = tmp_path / "module_0.py"
+    path.write_text(SOURCE.replace("value + number", "value - number"))
+    assert source_of(loaded) is None
+    assert digest_of(loaded).startswith("py3.")
+    path.write_text(SOURCE)
+    linecache.checkcache()
+    assert source_of(loaded) is not None
+
+
+def test_lambdas_in_one_line_are_told_apart_by_bytecode(in_file):
+    text = "made, other = (lambda v: v + 1), (lambda v: v + 2)\n"
+    first, second = in_file(text), in_file(text, "other")
+    assert source_of(first) is None
+    assert digest_of(first) != digest_of(second)
+
+
+def test_what_spark_has_of_a_function_has_its_source(in_file):
+    dumped = CloudPickleSerializer().dumps((in_file(SOURCE), "bigint"))
+    assert digest_of_command(dumped) == digest_of(in_file(SOURCE))
+
+
+def test_bytecode_of_another_release_of_python_is_left_out():
+    text = f"PythonUDF(v, code=py3.12:{'0' * 32})"
+    assert python_releases([text, f"f(code={'1' * 32})"]) == {"3.12"}
+    assert without_bytecode(text) == "PythonUDF(v, code=bytecode)"

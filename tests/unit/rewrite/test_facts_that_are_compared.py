@@ -45,3 +45,12 @@ def test_a_step_that_other_rows_are_made_by_is_a_change():
     assert changes([step], [twice]) == [("join-0 rows", "unnoticed", "rows")]
     assert changes([step], []) == [("join-0 rows", "unnoticed", "rows")]
     assert changes([twice], [twice]) == []
+
+
+def test_bytecode_of_two_releases_of_python_is_not_compared():
+    texts = [f"MapInPandas(PythonUDF(v, code=py3.{minor}:{'0' * 32}))" for minor in (11, 12)]
+    one, other = ([OperatorFact("rows", text)] for text in texts)
+    assert changes(one, other) == [("join-0 Python functions", "unknown", "meaning")]
+    assert changes(one, one) == []
+    read = [OperatorFact("rows", texts[0].replace("000", "111"))]
+    assert changes(one, read) == [("join-0 rows", "unnoticed", "rows")]
