@@ -10,8 +10,10 @@ from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, plan, rewrite
+from statemigrate.cli.plan import print_items
 from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError
+from statemigrate.meaning import VERDICTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 ROWS = rows_of(*((f"k{n % 7}", n - 3, n) for n in range(60)))
@@ -122,7 +124,7 @@ def test_steps_of_a_rewrite_are_commands_with_what_was_given(totals):
     assert found.basis
 
 
-def test_a_lock_is_the_same_for_the_same_code_and_says_what_has_changed(totals, tmp_path):
+def test_a_lock_is_the_same_for_the_same_code_and_says_what_has_changed(totals, tmp_path, capsys):
     text = Path(totals.lock).read_text()
     again = tmp_path / "again.lock"
     lock(named(code.deployed), file=again, mode="update", spark=totals.session)
@@ -132,6 +134,9 @@ def test_a_lock_is_the_same_for_the_same_code_and_says_what_has_changed(totals, 
         ("aggregation-0 filter", "unnoticed")
     ]
     assert again.read_text() == text, "a check writes nothing"
+    print_items(found.changes)
+    (line,) = capsys.readouterr().out.replace("\n ", " ").splitlines()
+    assert VERDICTS["unnoticed"] in line
 
 
 def test_a_lock_of_another_query_is_refused(totals, tmp_path):
