@@ -14,7 +14,7 @@ from statemigrate.cli.options import (
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import print_json_text, print_line, print_rows
+from statemigrate.cli.output import cell_text, print_json_text, print_line, print_rows
 from statemigrate.errors import rows_hidden
 
 if TYPE_CHECKING:
@@ -95,20 +95,15 @@ def _print_store(found: StoreDiff) -> None:
 
 
 def _cells(found: StoreDiff, row: dict[str, Any]) -> list[str]:
-    from statemigrate.formats.json_values import json_text
-
-    def shown(value: Any) -> str:
-        return value if isinstance(value, str) else json_text(value)
-
     before = row["_before"] or {}
-    cells = [str(row["_change"]), *(shown(row[name]) for name in found.key)]
+    cells = [str(row["_change"]), *(cell_text(row[name]) for name in found.key)]
     for name in found.value:
         old, new = before.get(name), row[name]
         match row["_change"]:
             case "removed":
-                cells.append(shown(old))
+                cells.append(cell_text(old))
             case "changed" if repr(old) != repr(new):
-                cells.append(f"{shown(old)} -> {shown(new)}")
+                cells.append(f"{cell_text(old)} -> {cell_text(new)}")
             case _:
-                cells.append(shown(new))
+                cells.append(cell_text(new))
     return cells

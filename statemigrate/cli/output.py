@@ -113,6 +113,14 @@ def print_rows(
     console().print(rows_of(columns, rows, lines=lines), soft_wrap=False)
 
 
+def cell_text(value: Any) -> str:
+    """A plain value in a table: what JSON writes as a text stands without quotes."""
+    from statemigrate.formats.json_values import json_text
+
+    text = json_text(value)
+    return str(json.loads(text)) if text.startswith('"') else text
+
+
 def rows_of(columns: Iterable[str], rows: Iterable[Iterable[str]], *, lines: bool = False) -> Table:
     """What `print_rows` prints."""
     from rich.table import Table

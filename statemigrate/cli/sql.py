@@ -15,7 +15,7 @@ from statemigrate.cli.options import (
     shared_options,
     target_option,
 )
-from statemigrate.cli.output import print_json_text, print_rows
+from statemigrate.cli.output import cell_text, print_json_text, print_rows
 
 
 @click.command(
@@ -39,7 +39,6 @@ def sql(settings: Settings, /, query: str, *, checkpoint: str, **options: Any) -
     require_values("sql")
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.sql import sql as selected
-    from statemigrate.formats.json_values import json_text
 
     known = configuration()
     with spark_when_needed() as spark:
@@ -49,12 +48,8 @@ def sql(settings: Settings, /, query: str, *, checkpoint: str, **options: Any) -
             **settings.of_one(spark, stores=known.stores, mask=known.mask, **options),
         )
     if settings.json:
+        from statemigrate.formats.json_values import json_text
+
         print_json_text(json_text(found.to_json(), indent=2))
         return
-    print_rows(found.columns, ([_shown(each) for each in row] for row in found.rows))
-
-
-def _shown(value: Any) -> str:
-    from statemigrate.formats.json_values import json_text
-
-    return value if isinstance(value, str) else json_text(value)
+    print_rows(found.columns, ([cell_text(each) for each in row] for row in found.rows))

@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import statemigrate.cli
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
 from statemigrate.cli.output import (
+    cell_text,
     partition_counts,
     print_error,
     print_json,
@@ -184,3 +186,9 @@ def test_credentials_of_a_uri_are_not_printed(
     assert "secret" not in printed.out + printed.err
     assert "sec/ret" not in printed.out + printed.err
     assert URIS[text] in printed.out
+
+
+def test_values_stand_in_a_table_without_the_quotes_of_json():
+    shown = {"x": "x", '"q"': '"q"', Decimal("1.50"): "1.50", None: "null", 3: "3", True: "true"}
+    assert {each: cell_text(each) for each in shown} == shown
+    assert cell_text([Decimal(1), "a"]) == '["1", "a"]'

@@ -260,6 +260,8 @@ def test_heads_and_history_list_newest_first(folder):
         "baseline": False,
         "reversible": True,
         "drops": [],
+        "lenses": None,
+        "losses": None,
         "rewrites": [],
         "questions": [],
         "faults": [],
