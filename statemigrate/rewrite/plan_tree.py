@@ -120,6 +120,9 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
     listed = java.children()
     below = [listed.apply(at) for at in range(fields["num-children"])]
     children = tuple(_walked(each, nodes, of_union=name == UNION) for each in below)
+    within = _within(java, name)
+    if within is not None:
+        children = (_walked(within, iter(json.loads(within.toJSON())), of_union=False),)
     if {"udfs", "func"} & members:
         _add_codes(fields, dict(_codes(java, members)))
     state: Any = java.stateInfo() if "stateInfo" in members else None
@@ -134,7 +137,7 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
         str(java.shortName()) if has_state and "shortName" in members else "",
         _beyond_json(java, name),
         output,
-        "" if children or name == _SOURCE else _table(java, name),
+        "" if children or name in (_SOURCE, _CACHED, _REUSED) else _table(java),
         # Leaves alone are asked: each question is a call of the JVM.
         all(each.is_control for each in children) if children else is_control(java),
     )
@@ -194,10 +197,8 @@ def _add_codes(found: Any, codes: Mapping[int, str]) -> None:
 # Tables, which rows of streams are joined with.
 
 
-def _table(java: Any, name: str) -> str:
+def _table(java: Any) -> str:
     """What a leaf that is no stream reads: a table by its name, or files by their place."""
-    if name in (_CACHED, _REUSED):
-        return _table_within(java.relation().cachedPlan() if name == _CACHED else java.child())
     members = members_of(java)
     if "tableIdentifier" in members and java.tableIdentifier().isDefined():
         return f"table {java.tableIdentifier().get().unquotedString()}"
@@ -216,15 +217,20 @@ def _digest(rows: Any) -> str:
     return sha256("\n".join(texts).encode()).hexdigest()[:8]
 
 
-def _table_within(plan: Any) -> str:
-    """The tables of a plan that is reused; empty where it reads a stream."""
-    if str(plan.getClass().getSimpleName()) == _ADAPTIVE:
-        plan = plan.inputPlan()
+def _within(java: Any, name: str) -> Any:
+    """The plan of rows that are cached or used twice, which JSON has nothing of; else None.
+
+    None too where it reads a stream, as that part of the plan is walked where it stands.
+    """
+    if name not in (_CACHED, _REUSED, _ADAPTIVE):
+        return None
+    plan = java.inputPlan() if name == _ADAPTIVE else None
+    if plan is None:
+        plan = java.relation().cachedPlan() if name == _CACHED else java.child()
     listed = plan.collectLeaves()
-    leaves = [listed.apply(at) for at in range(listed.size())]
-    found = [(each, str(each.getClass().getSimpleName())) for each in leaves]
-    is_stream = any(name == _SOURCE for _, name in found)
-    return "" if is_stream else " and ".join(_table(*each) for each in found)
+    leaves = (listed.apply(at) for at in range(listed.size()))
+    is_stream = any(str(each.getClass().getSimpleName()) == _SOURCE for each in leaves)
+    return None if is_stream else plan
 
 
 def _relation(relation: Any) -> str:

@@ -86,7 +86,7 @@ _COLUMNS_ALONE = frozenset(
         *("SerializeFromObjectExec", "DeserializeToObjectExec", "AppendColumnsExec"),
         *("UpdatingSessionsExec", "MergingSessionsExec", "RDDScanExec", "LocalTableScanExec"),
         *("ReusedExchangeExec", "InMemoryTableScanExec", "StreamingRelationExec", "CoalesceExec"),
-        *("CollectMetricsExec", "PythonUDTFExec"),
+        *("CollectMetricsExec", "PythonUDTFExec", "AdaptiveSparkPlanExec"),
     }
 )
 """Nodes whose columns say everything of them, and those that only move rows."""

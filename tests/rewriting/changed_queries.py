@@ -431,6 +431,23 @@ _add(
 )
 
 
+def _with_cached(condition: str) -> Callable[..., DataFrame]:
+    def make(rows: DataFrame) -> DataFrame:
+        table = rows.sparkSession.range(30).where(condition).cache()
+        return rows.join(table, F.expr("v = id"))
+
+    return _counts(make)
+
+
+_add(
+    "Tables that rows are joined with",
+    _with_cached("id > 3"),
+    "update",
+    ("a cached table has another filter", _with_cached("id > 4"), YES, UNNOTICED),
+    ("a filter of a cached table is written otherwise", _with_cached("3 < id"), YES, SAME),
+)
+
+
 def _split_by(by: str = ",", outer: bool = False) -> Callable[..., DataFrame]:
     function = F.explode_outer if outer else F.explode
     return _counts(lambda r: r.withColumn("w", function(F.split("region", by))))
