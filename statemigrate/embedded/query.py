@@ -32,7 +32,15 @@ from statemigrate.embedded.batches import (
 )
 from statemigrate.embedded.continuation import last_committed, next_start
 from statemigrate.embedded.epochs import WriterHeartbeat, claim
-from statemigrate.embedded.layout import DirectoryLock, Layout, Releasable, checkpoint_locks
+from statemigrate.embedded.layout import (
+    DirectoryLock,
+    Layout,
+    Releasable,
+    checkpoint_locks,
+    given_directory,
+    private_directory,
+    remove_stale_copies,
+)
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.offline import (
     StoppedQuery,
@@ -44,11 +52,6 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
-from statemigrate.embedded.working_directory import (
-    given_directory,
-    private_directory,
-    remove_stale_copies,
-)
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import Stamp
 from statemigrate.files.hadoop_jvm import has_jvm

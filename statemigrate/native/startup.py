@@ -24,8 +24,8 @@ from statemigrate.deployment import (
     plan_store,
     revision_in,
 )
-from statemigrate.deployment.calls import recorded_call
 from statemigrate.deployment.code import is_only_looking
+from statemigrate.deployment.stored import recorded_call
 from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, StoreRevision

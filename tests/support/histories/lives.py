@@ -23,7 +23,12 @@ from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
 from statemigrate.embedded.batches import Batches, Engine, facts_of, start_of
 from statemigrate.embedded.continuation import last_committed, require_committed
 from statemigrate.embedded.epochs import claim
-from statemigrate.embedded.layout import DirectoryLock, Layout, checkpoint_locks
+from statemigrate.embedded.layout import (
+    DirectoryLock,
+    Layout,
+    checkpoint_locks,
+    remove_stale_copies,
+)
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import stopped
@@ -32,7 +37,6 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
-from statemigrate.embedded.working_directory import remove_stale_copies
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Known, unknown
 from statemigrate.families import Span
