@@ -90,8 +90,7 @@ if TYPE_CHECKING:
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.meaning.guard import guarded
     from statemigrate.metrics.batches import EmbeddedMetrics
-    from statemigrate.metrics.listeners import NativeMetrics
-    from statemigrate.metrics.sources import SourceMetrics
+    from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
     from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Preparation
@@ -104,7 +103,7 @@ if TYPE_CHECKING:
     from statemigrate.native.control_source import with_backfill
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
-    from statemigrate.native.envelope import ENVELOPE
+    from statemigrate.native.functions import ENVELOPE
     from statemigrate.pages.query import paged
     from statemigrate.rewrite.fork import Fork, fork
     from statemigrate.rewrite.plan import RewritePlan
@@ -171,8 +170,7 @@ _NAMES = {
     "statemigrate.inspect.report": "DryRunReport",
     "statemigrate.meaning.guard": "guarded",
     "statemigrate.metrics.batches": "EmbeddedMetrics",
-    "statemigrate.metrics.listeners": "NativeMetrics",
-    "statemigrate.metrics.sources": "SourceMetrics",
+    "statemigrate.metrics.listeners": "NativeMetrics SourceMetrics",
     "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
     "statemigrate.native.adoption": "Preparation",
@@ -181,7 +179,7 @@ _NAMES = {
     "statemigrate.native.control_source": "with_backfill",
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
-    "statemigrate.native.envelope": "ENVELOPE",
+    "statemigrate.native.functions": "ENVELOPE",
     "statemigrate.pages.query": "paged",
     "statemigrate.rewrite.plan": "RewritePlan",
     "statemigrate.rewrite.questions": "RewriteAnswers",

@@ -34,8 +34,7 @@ from statemigrate.native.deployment_check import (
     read_record,
     write_record,
 )
-from statemigrate.native.envelope import ENVELOPE
-from statemigrate.native.functions import Function, MigratedFunction, StorePlans
+from statemigrate.native.functions import ENVELOPE, Function, MigratedFunction, StorePlans
 from statemigrate.native.retrying import whole
 from statemigrate.processor.workers import FUNCTIONS, check_packages, check_scripts, use_this_python
 from statemigrate.quoting import argument
