@@ -12,7 +12,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "rewriting"), str(TESTS.parent)]
 import changed_queries  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
-from statemigrate import lock  # noqa: E402
+from statemigrate.commands.lock import lock  # noqa: E402
 
 
 def main(folder: Path) -> None:
