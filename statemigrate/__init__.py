@@ -90,8 +90,7 @@ if TYPE_CHECKING:
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.meaning.guard import guarded
     from statemigrate.metrics.batches import EmbeddedMetrics
-    from statemigrate.metrics.listeners import NativeMetrics
-    from statemigrate.metrics.sources import SourceMetrics
+    from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
     from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Preparation
@@ -103,7 +102,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
-    from statemigrate.native.envelope import ENVELOPE
+    from statemigrate.native.functions import ENVELOPE
     from statemigrate.rewrite.fork import Fork, fork
     from statemigrate.rewrite.plan import RewritePlan
     from statemigrate.rewrite.questions import RewriteAnswers
@@ -169,8 +168,7 @@ _NAMES = {
     "statemigrate.inspect.report": "DryRunReport",
     "statemigrate.meaning.guard": "guarded",
     "statemigrate.metrics.batches": "EmbeddedMetrics",
-    "statemigrate.metrics.listeners": "NativeMetrics",
-    "statemigrate.metrics.sources": "SourceMetrics",
+    "statemigrate.metrics.listeners": "NativeMetrics SourceMetrics",
     "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
     "statemigrate.native.adoption": "Preparation",
@@ -178,7 +176,7 @@ _NAMES = {
     "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
-    "statemigrate.native.envelope": "ENVELOPE",
+    "statemigrate.native.functions": "ENVELOPE",
     "statemigrate.rewrite.plan": "RewritePlan",
     "statemigrate.rewrite.questions": "RewriteAnswers",
     "statemigrate.rewrite.report": "RewriteReport",

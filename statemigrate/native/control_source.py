@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
-from statemigrate.deployment.calls import gets_source
 from statemigrate.deployment.code import query_checkpoint
+from statemigrate.deployment.stored import gets_source
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
 from statemigrate.files import parse_json
 from statemigrate.formats.struct.ddl import quoted

@@ -21,11 +21,10 @@ from statemigrate.deployment import (
     check_scripted,
     check_targets,
     is_family_of,
-    plan_store,
     revision_in,
 )
-from statemigrate.deployment.calls import recorded_call
 from statemigrate.deployment.code import is_only_looking
+from statemigrate.deployment.stored import recorded_call
 from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, StoreRevision
@@ -46,12 +45,8 @@ from statemigrate.native.retrying import whole
 from statemigrate.native.startup_stored import CommittedState, read_stores
 from statemigrate.native.versions import check_kind, check_spark_version
 from statemigrate.processor.handle import Listening, declared_variables
-from statemigrate.processor.workers import (
-    PROCESSORS,
-    check_packages,
-    check_scripts,
-    use_this_python,
-)
+from statemigrate.processor.startup import Start, require_workers
+from statemigrate.processor.workers import PROCESSORS, check_scripts
 
 Drained = dict[str, tuple[StoredFamily, ...]]
 
@@ -95,10 +90,8 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
             families = {*state.variables, *record.get(each.store, StoreRecord()).families}
             check_scripted(each.store, sorted(families - {*settings.accept_edited}))
     stores = {store: _fitting(each, state) for store, each in migrating.items()}
-    plans = {
-        store: plan_store(each, lineages[store], stores[store], settings)
-        for store, each in migrating.items()
-    }
+    start = Start(processor, settings, tuple(migrating.values()), lineages)
+    plans = start.plans({store: each for store, each in stores.items() if each is not None})
     drained = _drained(plans, state)
     live = {store: _without(each, drained[store]) for store, each in stores.items() if each}
     records = _records(plans, drained, record, observed, settings)
@@ -193,9 +186,7 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
         return _tried(processor, settings)
     is_starting = not _is_worker()
     if is_starting:
-        use_this_python()
-        # Not for the first batch to say: a worker without this package could not.
-        check_packages(PROCESSORS)
+        require_workers(PROCESSORS)
     if settings.checkpoint is not None and is_starting:
         lineages = ScriptFolder(settings.migrations).lineages()
         check_scripts(lineages)

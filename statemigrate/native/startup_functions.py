@@ -15,12 +15,10 @@ from statemigrate.deployment import (
     applied_scripts,
     check_targets,
     family_name,
-    plan_store,
 )
 from statemigrate.deployment.code import is_only_looking
 from statemigrate.errors import LineageError, StartupError, StatemigrateError
-from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, StoreRevision
+from statemigrate.event_log.log import Facts
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
@@ -34,10 +32,10 @@ from statemigrate.native.deployment_check import (
     read_record,
     write_record,
 )
-from statemigrate.native.envelope import ENVELOPE
-from statemigrate.native.functions import Function, MigratedFunction, StorePlans
+from statemigrate.native.functions import ENVELOPE, Function, MigratedFunction, StorePlans
 from statemigrate.native.retrying import whole
-from statemigrate.processor.workers import FUNCTIONS, check_packages, check_scripts, use_this_python
+from statemigrate.processor.startup import Start, require_workers
+from statemigrate.processor.workers import FUNCTIONS, check_scripts
 from statemigrate.quoting import argument
 
 
@@ -65,11 +63,11 @@ def compare_with_checkpoint(
     known = record.get(lineage.store, StoreRecord())
     revisions = _revisions(checkpoint) if observed.is_something else []
     stored = stored_envelopes(lineage, revisions, known)
-    plan = plan_store(declared, lineage, stored, settings)
-    applied = {**known.applied, **plan.stored().applied}
+    start = Start(function, settings, (declared,), {lineage.store: lineage})
+    plans = start.plans({lineage.store: stored})
+    applied = {**known.applied, **plans[lineage.store].stored().applied}
     own_record = StoreRecord((), observed.batch, applied, observed.deployment)
-    note = Note(Stamp.of(function), {lineage.store: StoreRevision.of_plan(plan)})
-    note.start(files, observed.batch + 1, Facts())
+    start.note(plans).start(files, observed.batch + 1, Facts())
     if observed.query is not None:
         write_record(files, {**record, lineage.store: own_record})
     return observed
@@ -128,9 +126,7 @@ def _found(function: Function, store: str, settings: Settings) -> StorePlans | U
 
     is_starting = TaskContext.get() is None and not is_only_looking()
     if is_starting:
-        use_this_python()
-        # Not for the first batch to say: a worker without this package could not.
-        check_packages(FUNCTIONS)
+        require_workers(FUNCTIONS)
     if settings.checkpoint is not None and is_starting:
         return _deployable(function, store, settings)
     # A worker that imports the function's module gets here, and has neither scripts nor session.

@@ -22,7 +22,8 @@ from statemigrate.pages.startup import checked, initial_state, with_bucket
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.keys import grouping_key
 from statemigrate.processor.rows import output_type
-from statemigrate.processor.workers import PROCESSORS, check_packages, use_this_python
+from statemigrate.processor.startup import require_workers
+from statemigrate.processor.workers import PROCESSORS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData
@@ -66,8 +67,7 @@ def run_on_pages(  # noqa: PLR0913 - groupBy and transformWithState have as many
     _check_processor(processor)
     mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.
-    use_this_python(stream.sparkSession)
-    check_packages(PROCESSORS, stream.sparkSession)
+    require_workers(PROCESSORS, stream.sparkSession)
     made = output_type(output)
     check = partial(
         checked,
