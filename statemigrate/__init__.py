@@ -100,11 +100,9 @@ if TYPE_CHECKING:
         BackfillListener,
         BackfillStatus,
     )
-    from statemigrate.native.control_source import with_backfill
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
     from statemigrate.native.functions import ENVELOPE
-    from statemigrate.pages.query import paged
     from statemigrate.rewrite.fork import Fork, fork
     from statemigrate.rewrite.plan import RewritePlan
     from statemigrate.rewrite.questions import RewriteAnswers
@@ -115,7 +113,7 @@ if TYPE_CHECKING:
     from statemigrate.state.reader import StateReader
     from statemigrate.state.sql import SqlError
     from statemigrate.state.tables import StateTable, StateTables, open_state
-    from statemigrate.stateful import stateful
+    from statemigrate.stateful import paged, stateful, with_backfill
 
 
 _NAMES = {
@@ -176,11 +174,9 @@ _NAMES = {
     "statemigrate.native.adoption": "Preparation",
     "statemigrate.native.backfill": "BackfillPlan",
     "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
-    "statemigrate.native.control_source": "with_backfill",
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
     "statemigrate.native.functions": "ENVELOPE",
-    "statemigrate.pages.query": "paged",
     "statemigrate.rewrite.plan": "RewritePlan",
     "statemigrate.rewrite.questions": "RewriteAnswers",
     "statemigrate.rewrite.report": "RewriteReport",
@@ -190,7 +186,7 @@ _NAMES = {
     "statemigrate.state.reader": "StateReader",
     "statemigrate.state.sql": "SqlError",
     "statemigrate.state.tables": "open_state StateTable StateTables",
-    "statemigrate.stateful": "stateful",
+    "statemigrate.stateful": "paged stateful with_backfill",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
