@@ -1,6 +1,6 @@
-"""The start-up check on Spark's own state: code, scripts and checkpoint compared (rule 10).
+"""The start on Spark's own state: code, scripts and checkpoint compared (rule 10).
 
-The start-up check on Spark's own state (rule 10), and what it lets go of (rule 11).
+Families that are found empty leave the read path (rule 11).
 """
 
 from __future__ import annotations
@@ -417,12 +417,12 @@ def migrated_function(function: Function, store: str, settings: Settings) -> Mig
 
     Raises what `statemigrate.native.decorator.migrated` says.
     """
-    made = MigratedFunction(function, store, _found(function, store, settings))
+    made = MigratedFunction(function, store, _plans_of(function, store, settings))
     setattr(made, SETTINGS, settings)
     return made
 
 
-def _found(function: Function, store: str, settings: Settings) -> StorePlans | Undeployable:
+def _plans_of(function: Function, store: str, settings: Settings) -> StorePlans | Undeployable:
     from pyspark import TaskContext
 
     is_starting = TaskContext.get() is None and not is_only_looking()
