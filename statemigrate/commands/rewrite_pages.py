@@ -21,12 +21,12 @@ from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import sealed
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import is_name, is_pages, name_in
 from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of
 from statemigrate.native.control_source import control_sources, has_control_source
 from statemigrate.native.deployment_check import RECORD as DEPLOYED
 from statemigrate.native.deployment_check import StoreRecord, record_document
 from statemigrate.native.deployment_check import read_record as read_deployed
+from statemigrate.native.operators import is_name, is_pages, name_in
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
 from statemigrate.processor.keys import check_grouping
 from statemigrate.rewrite.families import Layout, Paging, written_name

@@ -18,11 +18,13 @@ from statemigrate.deployment.stored import gets_source
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
 from statemigrate.files import parse_json
 from statemigrate.formats.struct.ddl import quoted
-from statemigrate.native.checkpoint import SparkCheckpoint, Which, check_source_path
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.deployed import DEPLOYED, Deployed
 from statemigrate.native.deployment_check import call_of
+from statemigrate.native.moved import check_source_path
+from statemigrate.native.operators import Which
 from statemigrate.processor.workers import reader_named
 from statemigrate.quoting import argument
 

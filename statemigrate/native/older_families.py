@@ -14,8 +14,9 @@ from statemigrate.deployment import (
 )
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.listing import check_listed
+from statemigrate.native.operators import Variable
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

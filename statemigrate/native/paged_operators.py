@@ -6,15 +6,8 @@ from statemigrate.checkpoint.operators.metadata import operator_files, operator_
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.native.checkpoint import (
-    FUNCTION,
-    PROCESSOR,
-    Which,
-    is_name,
-    is_pages,
-    name_in,
-)
 from statemigrate.native.chunks import ChunkFiles, paged_in
+from statemigrate.native.operators import FUNCTION, PROCESSOR, Which, is_name, is_pages, name_in
 
 
 def chunk_files(checkpoint: PathOrFiles, operator: Which = None) -> ChunkFiles:

@@ -19,9 +19,10 @@ from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployment_check import StoreRecord
 from statemigrate.native.listing import read_listing
+from statemigrate.native.operators import Variable
 from statemigrate.quoting import argument
 
 

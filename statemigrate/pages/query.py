@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, get_args
 from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.deployment.code import is_only_looking, query_checkpoint
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.native.checkpoint import is_name
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import WATERMARK, with_control
 from statemigrate.native.deployed import COUNTED
+from statemigrate.native.operators import is_name
 from statemigrate.native.retrying import whole
 from statemigrate.native.versions import check_spark_version
 from statemigrate.pages.deployed import TimeMode

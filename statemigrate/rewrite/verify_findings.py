@@ -24,8 +24,8 @@ from statemigrate.checkpoint.stores.reading import read_changes, read_hdfs_state
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import is_pages, name_in
 from statemigrate.native.deployment_check import StoreRecord
+from statemigrate.native.operators import is_pages, name_in
 from statemigrate.native.paged_operators import paged_names
 from statemigrate.native.retrying import ATTEMPTS
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name

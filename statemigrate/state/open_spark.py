@@ -15,10 +15,10 @@ from statemigrate.families import Span
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import name_in, several
 from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.native.listing import check_listed
 from statemigrate.native.older_families import lineage_of
+from statemigrate.native.operators import name_in, several
 from statemigrate.native.startup import stored_envelopes
 from statemigrate.native.startup_stored import read_stores
 from statemigrate.pages.record import large_of, variable_of

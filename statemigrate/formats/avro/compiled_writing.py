@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
-from statemigrate.formats.avro.checks import leaf_of
 from statemigrate.formats.avro.generated import Source
+from statemigrate.formats.avro.leaves import leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes
 from statemigrate.formats.avro.writing import leaf_writer, write_long, writer_of
 from statemigrate.formats.schema.nodes import (
