@@ -14,7 +14,7 @@ from statemigrate.deployment.plan import (
     fitting_lineages,
     live_path,
     migrates_in_background,
-    no_way,
+    missing_path,
     only_by_rewriting,
     plan_store,
 )
@@ -56,7 +56,7 @@ __all__ = [
     "is_family_of",
     "live_path",
     "migrates_in_background",
-    "no_way",
+    "missing_path",
     "only_by_rewriting",
     "plan_store",
     "revision_in",

@@ -108,7 +108,7 @@ class GuardedFamily:
         return self._family.is_drained()
 
 
-def no_way(
+def missing_path(
     lineage: Lineage, revision: str, target: str, *, held: str, at: str = ""
 ) -> StartupError:
     """The error for values of ``revision`` that cannot become ``target``'s.
@@ -170,7 +170,7 @@ class StorePlan:
     def refuse(self, family: StoredFamily) -> NoReturn:
         """Raise `StartupError` for a value in a family that no way leads from."""
         held = f"family {family.name} holds values"
-        raise no_way(self.lineage, family.revision, self.target.revision, held=held)
+        raise missing_path(self.lineage, family.revision, self.target.revision, held=held)
 
     def _newest(self) -> str:
         live = (self.target, *self.sources)
@@ -307,7 +307,7 @@ def _path(lineage: Lineage, family: StoredFamily, target: str, *, rewrites: bool
         return _live_path(lineage, family, target)
     if family.occupancy == "something":
         held = f"family {family.name} holds values"
-        raise no_way(lineage, family.revision, target, held=held)
+        raise missing_path(lineage, family.revision, target, held=held)
     return None
 
 

@@ -23,7 +23,7 @@ from statemigrate.native.deployment_check import StoreRecord, read_record, write
 from statemigrate.native.listing import Listing, column_families, read_listing
 from statemigrate.native.moved import check_readable, check_source_path
 from statemigrate.native.operators import FUNCTION, PROCESSOR
-from statemigrate.native.paged_operators import beside_pages
+from statemigrate.native.paged_operators import operators_without_pages
 from statemigrate.native.session import session_of
 from statemigrate.quoting import argument
 
@@ -171,7 +171,7 @@ def _has_room(look: Files) -> bool:
     if has_control_source(files, offsets):
         return True
     # Operators on pages have one each, and those of another kind in the query need another one.
-    return bool(paged_in(look)) and not beside_pages(look)
+    return bool(paged_in(look)) and not operators_without_pages(look)
 
 
 def _has_envelopes(files: Files, operator: int) -> bool:

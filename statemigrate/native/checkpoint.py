@@ -234,8 +234,8 @@ class SparkCheckpoint:
 
     def _readable_uri(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
-        untold = metadata_without(self.files, self._chosen_batch)
-        return readable_uri(self.files, self.path, self._reading, untold)
+        missing = metadata_without(self.files, self._chosen_batch)
+        return readable_uri(self.files, self.path, self._reading, missing)
 
     @cached_property
     def _processor_id(self) -> int:

@@ -285,7 +285,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
         expected=f"the directory {files.chunks}, or the files that its last source has taken",
         found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
         "directory",
-        next_action=untold_advice(files.checkpoint),
+        next_action=unrecorded_advice(files.checkpoint),
         path=files.checkpoint,
     )
 
@@ -300,7 +300,7 @@ def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
     return files.is_taken_by(last, offsets) is None
 
 
-def untold_advice(checkpoint: str) -> str:
+def unrecorded_advice(checkpoint: str) -> str:
     """What to do there."""
     return (
         "if the query ran with stateful or with_backfill, make the empty directory "

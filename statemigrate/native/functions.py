@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.state import GroupState
 
 from statemigrate.access import DualAccess
-from statemigrate.deployment import Settings, StorePlan, dual_access, no_way
+from statemigrate.deployment import Settings, StorePlan, dual_access, missing_path
 from statemigrate.errors import CheckpointError, FormatError, StartupError, TransformError, shown
 from statemigrate.families import Span
 from statemigrate.formats import Value
@@ -404,4 +404,4 @@ def _unreadable(plan: StorePlan, revision: str, key: tuple[Any, ...]) -> Startup
             key=key,
             revision=revision,
         )
-    return no_way(lineage, revision, target, held="this key's state is of it", at=repr(key))
+    return missing_path(lineage, revision, target, held="this key's state is of it", at=repr(key))

@@ -84,20 +84,20 @@ def readable_uri(
     files: Files,
     checkpoint: str,
     spark: SparkSession,
-    untold: Mapping[str, bytes] | None = None,
+    added: Mapping[str, bytes] | None = None,
 ) -> str:
     """Where Spark's state reader finds the checkpoint's own files: at itself, or in a view of it.
 
-    ``checkpoint`` is what its user calls it; ``untold`` are operators' metadata that the reader
+    ``checkpoint`` is what its user calls it; ``added`` are operators' metadata that the reader
     needs and a checkpoint of Spark before 4.0 lacks, by their paths. Raises `CheckpointError` for
     metadata that are not understood.
     """
     described = operator_files(files)
     uri = uri_of(files)
-    added = tuple((untold or {}).items())
-    if not added and all(is_at(each, uri) for file in described for each in file.roots):
+    named = tuple((added or {}).items())
+    if not named and all(is_at(each, uri) for file in described for each in file.roots):
         return checkpoint
-    view = _view(uri, tuple(described), added)
+    view = _view(uri, tuple(described), named)
     view.mount(spark)
     return view.location
 

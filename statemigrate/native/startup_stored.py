@@ -173,10 +173,10 @@ class _Reading:
         dropped = self._listing.dropped_since(record.batch, _families(lineage))
         missing = self._listing.missing_since(record.batch, record.families, record.begun)
         ran = self._listing.passed_over(range(record.batch + 1, self._batch + 1), record.begun)
-        untold = self._untold(lineage, record)
+        unmentioned = self._unmentioned(lineage, record)
         gone = {
             name: end
-            for name, end in {**missing, **dropped, **untold}.items()
+            for name, end in {**missing, **dropped, **unmentioned}.items()
             if name not in self.variables
         }
         # What was empty before the batch that such code ran, it cannot have missed.
@@ -184,14 +184,16 @@ class _Reading:
             name: first - 1 for name, first in ran.items() if not self._is_retired(name, record)
         }
         return [
-            ForgottenFamily(store, name, batch, is_known=name not in gone or name not in untold)
+            ForgottenFamily(
+                store, name, batch, is_known=name not in gone or name not in unmentioned
+            )
             for name, batch in {**again, **gone}.items()
             if is_family_of(store, name)
             and name not in self._accepted
             and not self._checkpoint.at(batch).is_surely_empty(name)
         ]
 
-    def _untold(self, lineage: Lineage, record: StoreRecord) -> dict[str, int]:
+    def _unmentioned(self, lineage: Lineage, record: StoreRecord) -> dict[str, int]:
         """Families in the database of which Spark's metadata tell nothing, and did once.
 
         Spark removes the metadata of a run some hundred batches after it has ended, and the column

@@ -10,7 +10,7 @@ import pyspark
 from pyspark.sql.types import StructType
 
 from statemigrate.access import DualAccess
-from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access, no_way
+from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access, missing_path
 from statemigrate.errors import StartupError, TransformError
 from statemigrate.families import Source, Span
 from statemigrate.native.control_rows import Arrived
@@ -224,7 +224,7 @@ class NativeHandle(DualAccessHandle):
     def _refuse(self, plan: StorePlan, family: StoredFamily) -> NoReturn:
         held = f"family {family.name} holds a value of this key"
         at = repr(self.grouping)
-        raise no_way(plan.lineage, family.revision, plan.target.revision, held=held, at=at)
+        raise missing_path(plan.lineage, family.revision, plan.target.revision, held=held, at=at)
 
     def _family(
         self, declared: Declared, family: StoredFamily, state: Any, schema: StructType

@@ -163,7 +163,7 @@ def warn_of_size(held: PagesSummary, number: int, path: str) -> None:
         )
 
 
-def unsaid(path: str) -> StartupError:
+def number_missing(path: str) -> StartupError:
     """The error for a new checkpoint whose number of pages nobody said."""
     return StartupError(
         "SM-PAGES-034",
@@ -334,7 +334,7 @@ def _number(
     # There may have been a start, and no batch.
     known = left or read_pages_record(state.files, record_name(operator))
     if known is None:
-        raise unsaid(state.path)
+        raise number_missing(state.path)
     return known.pages
 
 
