@@ -62,3 +62,25 @@ class Expiring(StatefulProcessor):
 
     def close(self):
         pass
+
+
+class Keeping(StatefulProcessor):
+    """Keeps what it is given in a variable of each kind, whose values are of ``schema``."""
+
+    def __init__(self, schema):
+        self.schema = schema
+
+    def init(self, handle):
+        self.one = handle.getValueState("one", self.schema)
+        self.every = handle.getListState("every", self.schema)
+        self.each = handle.getMapState("each", "n BIGINT", self.schema)
+
+    def handleInputRows(self, key, rows, timerValues):
+        for row in rows:
+            self.one.update(row.v)
+            self.every.appendValue(row.v)
+            self.each.updateValue((row.n,), row.v)
+        yield Row(done=1)
+
+    def close(self):
+        pass
