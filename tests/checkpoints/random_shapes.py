@@ -124,6 +124,7 @@ class Draws:
     names: list[str]
     leaves: list[Kind]
     map_keys: list[Kind]
+    null_elements: bool = True
 
     def leaf(self, rng: random.Random) -> Kind:
         if rng.random() < 0.25:
@@ -155,11 +156,12 @@ class Draws:
         )
 
     def array(self, rng: random.Random, depth: int) -> Kind:
-        element = self.kind(rng, depth if self.map_keys else 0)
+        element = self.kind(rng, depth)
+        rate = 0.2 if self.null_elements else 0
         return Kind(
             {"type": "array", "elementType": element.spark, "containsNull": True},
             pa.list_(element.arrow),
-            lambda rng: [perhaps(rng, element, 0.2) for _ in range(length(rng))],
+            lambda rng: [perhaps(rng, element, rate) for _ in range(length(rng))],
         )
 
     def map(self, rng: random.Random, depth: int) -> Kind:
@@ -215,9 +217,9 @@ class RandomQuery:
             NAMES, [*LEAVES, *rng.sample(INTERVALS, 4)], [*LEAVES, *INTERVALS, decimals(rng)]
         )
         if is_variables:
-            # Spark lets variables have what its Avro has, and PySpark structs and lists of numbers.
+            # Spark lets variables have what its Avro has, no null in lists, and no maps in PySpark.
             leaves = [each for each in LEAVES if each.spark not in ("byte", "short")]
-            draws = Draws(LETTERS, leaves, [])
+            draws = Draws(LETTERS, leaves, [], null_elements=False)
         keys = draws.struct(rng, int(not is_variables), most=3)
         while "map" in json.dumps(keys.spark):
             keys = draws.struct(rng, int(not is_variables), most=3)

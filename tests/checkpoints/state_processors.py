@@ -77,9 +77,10 @@ class Keeping(StatefulProcessor):
 
     def handleInputRows(self, key, rows, timerValues):
         for row in rows:
-            self.one.update(row.v)
-            self.every.appendValue(row.v)
-            self.each.updateValue((row.n,), row.v)
+            value = tuple(row.v.values())
+            self.one.update(value)
+            self.every.appendValue(value)
+            self.each.updateValue((row.n,), value)
         yield Row(done=1)
 
     def close(self):
