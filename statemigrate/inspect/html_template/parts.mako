@@ -136,7 +136,7 @@ ${sides(example, "Came back as")}</tr>
 <thead><tr><th scope="col">Law</th><th scope="col">Field</th><th scope="col" class="number">Values</th><th scope="col">Key</th><th scope="col">Before</th><th scope="col">Came back as</th></tr></thead>
 <tbody>
 % for each in broken:
-<% rows = [each.smallest, *each.examples] if each.smallest else [None] %>\
+<% rows = [*filter(None, [each.smallest]), *each.examples] or [None] %>\
 % for number, example in enumerate(rows):
 <tr>\
 % if not number:
