@@ -33,7 +33,8 @@ class Step:
     ``direction`` names the function in ``script``, ``drops`` what it loses on purpose.
     ``transform`` is None where the script has only its form for tables. ``key`` is the format of
     keys after it, None where they stay as they are; ``rekey``, ``merge`` and ``table`` are for a
-    rewrite. ``change`` are the lenses that the transform is derived from, if it is.
+    rewrite. ``change`` are the lenses that the transform is derived from, if it is. ``comes_back``
+    is whether the script claims that its other function gives each value back as it was.
     """
 
     store: str
@@ -50,6 +51,7 @@ class Step:
     merge: Merge | None = None
     table: TableTransform | None = None
     change: Change | None = None
+    comes_back: bool = False
 
     @property
     def revision(self) -> str:
@@ -171,6 +173,7 @@ def step_of(migration: Migration, direction: Direction, source: str, format: For
         migration.merge if is_up else None,
         migration.upgrade_table if is_up else None,
         migration.change,
+        migration.comes_back(direction),
     )
 
 
