@@ -19,7 +19,7 @@ from statemigrate.native.checkpoint import name_in, several
 from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.native.listing import check_listed
 from statemigrate.native.older_families import lineage_of
-from statemigrate.native.startup_functions import stored_envelopes
+from statemigrate.native.startup import stored_envelopes
 from statemigrate.native.startup_stored import read_stores
 from statemigrate.pages.record import large_of, variable_of
 from statemigrate.pages.startup import record_of
