@@ -11,6 +11,8 @@ from statemigrate.errors import ScriptError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.schema.nodes import Node, Record, type_name
 from statemigrate.lenses.columns import TableFunction, by_value
+from statemigrate.lenses.complement import Remainder, carry
+from statemigrate.lenses.differences import copied
 from statemigrate.lenses.expressions import Column, Expression, input_shape, ordered
 from statemigrate.lenses.fields import Chain
 from statemigrate.lenses.python_code import function_of, is_total
@@ -58,6 +60,27 @@ class Change:
         """The way back of one value."""
         return None if self.down is None else function_of(self.down, "downgrade")
 
+    def get(self, value: Value, left: Remainder | None = None) -> tuple[Value, Remainder | None]:
+        """The way up of one value, and what the way back would not bring.
+
+        ``left`` is what the value has left behind when it came down. Of lenses without a way back
+        nothing is left behind.
+        """
+        exact = self.down is None or self.comes_back
+        return carry(value, self._up_from, self._down_from, left, exact=exact)
+
+    def put(self, value: Value, left: Remainder | None = None) -> tuple[Value, Remainder | None]:
+        """The way back of one value with what it has left behind, and what it leaves behind now."""
+        return carry(value, self._down_from, self._up_from, left)
+
+    def _up_from(self, value: Value) -> Value:
+        return self.new.conform(self.upgrade(copied(value)))
+
+    def _down_from(self, value: Value) -> Value:
+        if self.downgrade is None:
+            raise TypeError("these lenses have no way back")
+        return self.old.conform(self.downgrade(copied(value)))
+
     @property
     def upgrade_table(self) -> TableFunction:
         """The way up of a table of entries."""
@@ -83,7 +106,7 @@ class Change:
         """What does not come back as it was; none where a way back restores every value."""
         return self.chain.losses(input_shape(self.old.schema))
 
-    @property
+    @cached_property
     def comes_back(self) -> bool:
         """Whether each value that goes up comes back as it was."""
         return self.down is not None and not self.losses
