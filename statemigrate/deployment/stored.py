@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
+from statemigrate.complements import REVISION as COMPLEMENT
 from statemigrate.deployment.calls import Call
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
@@ -41,6 +43,7 @@ class Settings:
     retire_drained: bool = True
     operator: int | None = None
     call: Call = "migrated"
+    complement: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,12 +90,14 @@ class StoredStore:
     """A store as a checkpoint has it: its families, and the scripts applied by checksum.
 
     The first family is the one that was written to last, the target of what was deployed then.
+    ``complement`` is the family of the values' complements, where there is one.
     """
 
     kind: Kind
     families: tuple[StoredFamily, ...] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
     user_key: dict[str, Any] | None = None
+    complement: StoredFamily | None = None
 
     @property
     def target(self) -> StoredFamily:
@@ -134,7 +139,9 @@ class StoredStore:
 
     def to_json(self) -> dict[str, Any]:
         """The form checkpoints hold."""
-        families = [each.to_json() for each in self.families]
+        # A release that does not know of complements refuses the last of them by its revision.
+        every = (*self.families, *([] if self.complement is None else [self.complement]))
+        families = [each.to_json() for each in every]
         return {
             "kind": self.kind,
             "families": families,
@@ -149,7 +156,15 @@ class StoredStore:
             StoredFamily(each["name"], each["revision"], format_from_json(each["format"]))
             for each in document["families"]
         )
-        return cls(document["kind"], families, document["applied"], document["user_key"])
+        values = tuple(each for each in families if each.revision != COMPLEMENT)
+        others = [each for each in families if each.revision == COMPLEMENT]
+        return cls(
+            document["kind"],
+            values,
+            document["applied"],
+            document["user_key"],
+            others[0] if others else None,
+        )
 
 
 def applied_scripts(
@@ -225,6 +240,16 @@ _SIGN = "@"
 def family_name(lineage: Lineage, revision: str) -> str:
     """The family of a revision, known or not."""
     return lineage.store if revision == lineage.oldest else f"{lineage.store}{_SIGN}{revision}"
+
+
+def complement_of(store: str) -> StoredFamily:
+    """The family of the complements of a store's values."""
+    return StoredFamily(f"{store}{_SIGN}{COMPLEMENT}", COMPLEMENT, COMPLEMENT_FORMAT)
+
+
+def is_complement(name: str) -> bool:
+    """Whether a family's name is that of complements."""
+    return revision_in(name) == COMPLEMENT
 
 
 def is_family_of(store: str, name: str) -> bool:

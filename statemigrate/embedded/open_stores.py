@@ -78,8 +78,16 @@ class OpenStores:
             self._values.append(target)
         sources = [self._source(family, kind) for family in store.sources]
         show = partial(_shown, self._keys, store)
+        complement = None
+        if store.complement is not None:
+            complement = self._partition.target(store.complement, "value")
         return dual_access(
-            store, target, sources, write_on_read=self._plan.write_on_read, show_key=show
+            store,
+            target,
+            sources,
+            write_on_read=self._plan.write_on_read,
+            show_key=show,
+            complement=complement,
         )
 
     def _source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
