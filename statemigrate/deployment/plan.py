@@ -138,7 +138,8 @@ class StorePlan:
 
     ``paths`` has each source's way to the target. None where no way leads from it: then it is not
     known to hold anything, and a task that meets a value in it must stop. ``complement`` is the
-    family of the values' complements, where scripts leave nothing out for good.
+    family of the values' complements, where scripts leave nothing out for good, and ``dropped``
+    the one that the code gives up.
     """
 
     declared: Declared
@@ -147,6 +148,7 @@ class StorePlan:
     sources: tuple[StoredFamily, ...]
     paths: tuple[Path | None, ...]
     complement: StoredFamily | None = None
+    dropped: StoredFamily | None = None
 
     @property
     def migrates_in_background(self) -> bool:
@@ -251,26 +253,28 @@ def plan_store(
     revision = known.resolve(settings.targets.get(store, "head"))
     target = StoredFamily(family_name(known, revision), revision, known.format_of(revision))
     checks.check_schema(declared, target, known)
-    complement = _complement(declared, lineage, stored, settings)
+    own = None if stored is None else stored.complement
+    complement = _complement(declared, lineage, own, settings)
+    dropped = (own or complement_of(store)) if settings.complement is False else None
     if stored is None:
-        return StorePlan(declared, known, target, (), (), complement)
+        return StorePlan(declared, known, target, (), (), complement, dropped)
     stored = _renamed_by_baseline(known, stored)
     checks.check_kind(declared, stored)
     checks.check_families(known, stored)
     checks.check_scripts(known, stored, settings)
     sources = _sources(known, stored, revision)
     paths = tuple(_path(known, family, revision, rewrites=rewrites) for family in sources)
-    return StorePlan(declared, known, target, sources, paths, complement)
+    return StorePlan(declared, known, target, sources, paths, complement, dropped)
 
 
 def _complement(
-    declared: Declared, lineage: Lineage | None, stored: StoredStore | None, settings: Settings
+    declared: Declared, lineage: Lineage | None, own: StoredFamily | None, settings: Settings
 ) -> StoredFamily | None:
     """The family of complements: the one that is there, or a new one if the code asks for it."""
-    if stored is not None and stored.complement is not None:
-        return stored.complement
-    if lineage is None or not settings.complement:
+    if lineage is None or settings.complement is False:
         return None
+    if own is not None or not settings.complement:
+        return own
     checks.check_complement(declared)
     return complement_of(declared.store)
 

@@ -43,7 +43,7 @@ class Settings:
     retire_drained: bool = True
     operator: int | None = None
     call: Call = "migrated"
-    complement: bool = False
+    complement: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,11 @@ class StoredStore:
         return self.families[0]
 
     @property
+    def every_family(self) -> tuple[StoredFamily, ...]:
+        """The families of values, and that of their complements."""
+        return self.families if self.complement is None else (*self.families, self.complement)
+
+    @property
     def others(self) -> tuple[StoredFamily, ...]:
         """The families that values are still to leave."""
         return self.families[1:]
@@ -140,8 +145,7 @@ class StoredStore:
     def to_json(self) -> dict[str, Any]:
         """The form checkpoints hold."""
         # A release that does not know of complements refuses the last of them by its revision.
-        every = (*self.families, *([] if self.complement is None else [self.complement]))
-        families = [each.to_json() for each in every]
+        families = [each.to_json() for each in self.every_family]
         return {
             "kind": self.kind,
             "families": families,
@@ -202,12 +206,15 @@ class StoreFacts:
     expires: Mapping[str, bool] = field(default_factory=dict)
     families: tuple[StoredFamily, ...] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
+    complement: StoredFamily | None = None
 
     def stored(self) -> StoredStore | None:
         """What the checkpoint has of the store; None where Spark lists no variable of it."""
         if self.kind is None:
             return None
-        return StoredStore(self.kind, self.families, self.applied, _document(self.user_key))
+        return StoredStore(
+            self.kind, self.families, self.applied, _document(self.user_key), self.complement
+        )
 
     def stored_for(self, declared: Declared) -> StoredStore | None:
         """The same for code that declares the store; None where there is none of its families.
@@ -221,7 +228,11 @@ class StoreFacts:
         if self.kind is None or (stored and asked and shape_of(stored) == shape_of(asked)):
             stored = asked
         return StoredStore(
-            self.kind or declared.kind, self.families, self.applied, _document(stored)
+            self.kind or declared.kind,
+            self.families,
+            self.applied,
+            _document(stored),
+            self.complement,
         )
 
 
@@ -244,12 +255,7 @@ def family_name(lineage: Lineage, revision: str) -> str:
 
 def complement_of(store: str) -> StoredFamily:
     """The family of the complements of a store's values."""
-    return StoredFamily(f"{store}{_SIGN}{COMPLEMENT}", COMPLEMENT, COMPLEMENT_FORMAT)
-
-
-def is_complement(name: str) -> bool:
-    """Whether a family's name is that of complements."""
-    return revision_in(name) == COMPLEMENT
+    return StoredFamily(f"{store}__complement", COMPLEMENT, COMPLEMENT_FORMAT)
 
 
 def is_family_of(store: str, name: str) -> bool:

@@ -146,7 +146,13 @@ def working_copy(working: str, number: int) -> Path:
 
 
 def retire_families(partition: Partition, plan: BatchPlan, number: int) -> None:
-    """Drop what the plan retires. Raises `CheckpointError` for a family that holds anything."""
+    """Drop what the plan retires, and complements that code gives up.
+
+    Raises `CheckpointError` for another family that holds anything.
+    """
+    for store in plan.stores.values():
+        if store.dropped is not None:
+            partition.drop(store.dropped.name, only_if_empty=False)
     for name in sorted(plan.retired):
         if not partition.drop(name):
             raise CheckpointError(

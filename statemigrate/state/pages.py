@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs.entries import read_entry
-from statemigrate.deployment import StoredFamily, StoredStore, applied_scripts
+from statemigrate.deployment import Kind, StoredFamily, StoredStore, applied_scripts
 from statemigrate.families import Span
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
@@ -62,6 +62,10 @@ class Pages:
         for store in self.stores.values():
             if any(each.name == family.name for each in store.families):
                 return EntryRows(self._files, store, family)
+            if store.complement is not None and store.complement.name == family.name:
+                # A list has one complement for all of its elements.
+                kind: Kind = "map" if store.kind == "map" else "value"
+                return EntryRows(self._files, replace(store, kind=kind), family)
         return None
 
     def value_of(self, family: StoredFamily) -> EnvelopeValues:

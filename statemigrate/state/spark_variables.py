@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import StoredFamily, StoredStore, store_of
+from statemigrate.deployment import StoredFamily, StoredStore, complement_of, store_of
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.native.listing import check_listed
@@ -46,7 +46,9 @@ class Variables:
     def stores(self) -> Mapping[str, StoredStore]:
         """See `Kept`."""
         record = read_record(self._reader.files)
-        names = dict.fromkeys(map(store_of, self._variables))
+        there = dict.fromkeys(map(store_of, self._variables))
+        complements = {complement_of(store).name for store in there}
+        names = [store for store in there if store not in complements]
         found = read_stores(self._reader, names, self._lineages, record).stores
         stores = {store: stored for store, each in found.items() if (stored := each.stored())}
         return {

@@ -233,5 +233,5 @@ def test_a_damaged_complement_is_named_and_nothing_is_written(engine: Any) -> No
     with pytest.raises(CheckpointError) as caught:
         access.get(b"k")
     assert caught.value.code == "SM-LENS-011"
-    assert caught.value.data["family"] == "lots@complement"
+    assert caught.value.data["family"] == "lots__complement"
     assert not access.target.contains(b"k")
