@@ -53,7 +53,12 @@ if TYPE_CHECKING:
     from statemigrate.commands.scripts import init
     from statemigrate.commands.seed import Seeding
     from statemigrate.commands.sql import Selected, sql
-    from statemigrate.commands.status import FamilyStatus, Status, StoreStatus
+    from statemigrate.commands.status import (
+        ComplementStatus,
+        FamilyStatus,
+        Status,
+        StoreStatus,
+    )
     from statemigrate.commands.status_page import status_page
     from statemigrate.commands.verbs import backfill, dry_run, status
     from statemigrate.commands.view import Exported, ExportError, export, get
@@ -146,7 +151,7 @@ _NAMES = {
     "statemigrate.commands.scripts": "init",
     "statemigrate.commands.seed": "Seeding",
     "statemigrate.commands.sql": "Selected sql",
-    "statemigrate.commands.status": "FamilyStatus Status StoreStatus",
+    "statemigrate.commands.status": "ComplementStatus FamilyStatus Status StoreStatus",
     "statemigrate.commands.status_page": "status_page",
     "statemigrate.commands.verbs": "backfill dry_run status",
     "statemigrate.commands.view": "export Exported ExportError get",
@@ -207,6 +212,7 @@ __all__ = [
     "CheckpointInUseError",
     "CodeError",
     "Comparison",
+    "ComplementStatus",
     "CorruptFileError",
     "Current",
     "CurrentOf",
