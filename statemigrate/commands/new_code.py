@@ -61,8 +61,8 @@ class Probed:
 
     ``plan`` is what the code's plan means, None where none was seen. ``like`` is the checkpoint
     where one was given. ``calls`` are those by which the code declares operators whose state
-    migrates. ``pages`` are the records of operators on pages, by their names. ``mode`` is the output
-    mode that the code ran in, empty where it did not run.
+    migrates. ``pages`` are the records of operators on pages, by their names. ``mode`` is the
+    output mode that the code ran in, empty where it did not run.
     """
 
     shape: CheckpointShape
@@ -163,9 +163,7 @@ def _run(
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
         plan = seen[0] if seen else None
-        return Probed(
-            shape, sources, plan, None, frozenset(calls), records(files), "".join(modes)
-        )
+        return Probed(shape, sources, plan, None, frozenset(calls), records(files), "".join(modes))
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:

@@ -157,9 +157,7 @@ class _Preview:
         ]
         control = controls[0] if controls else None
         noise = tuple(self._noise(controls))
-        settled = replace(
-            expectations, noise=frozenset((each.store, each.field) for each in noise)
-        )
+        settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
         start = base
         if path == "rewritten":
             start = self._rewritten(base, "candidate-state", options, answers)

@@ -108,17 +108,17 @@ def _of_store(name: str, old: StateTables, new: StateTables, same: Same) -> Diff
             return Difference(name, count, added=count, only_new=fields)
         return Difference(name, count, missing=count, only_old=fields)
     before, after = old[name], new[name]
-    fields = [tuple((*each.layout.value_names, _EXPIRES)) for each in (before, after)]
+    names = [(*each.layout.value_names, _EXPIRES) for each in (before, after)]
     keys = [tuple(each.key_columns) for each in (before, after)]
     if keys[0] != keys[1]:
         count = after.count()
         return Difference(name, count, only_old=keys[0], only_new=keys[1], keys=False)
     key = (*keys[0], _INDEX) if _INDEX in after.columns else keys[0]
     rows = [each.to_arrow() for each in (before, after)]
-    return compare_rows(name, key, rows[0], rows[1], fields[0], fields[1], same)
+    return compare_rows(name, key, rows[0], rows[1], names[0], names[1], same)
 
 
-def compare_rows(  # noqa: PLR0913, PLR0917 - two sides of one comparison
+def compare_rows(
     name: str,
     key: Sequence[str],
     old: pa.Table,

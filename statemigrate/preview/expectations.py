@@ -54,8 +54,7 @@ class Expectations:
         if not found.keys:
             yield f"{store} has other keys"
             return
-        wanted = self.of_field(store, ROWS)
-        if wanted != CHANGED and not self._is_noise(store, ROWS):
+        if self.of_field(store, ROWS) != CHANGED and not self._is_noise(store, ROWS):
             if found.added:
                 yield f"{store}: {found.added:,} rows more"
             if found.missing:
@@ -63,6 +62,11 @@ class Expectations:
         for name, count in found.fields.items():
             if self.of_field(store, name) != CHANGED and not self._is_noise(store, name):
                 yield f"{store}.{name}: {count:,} values differ"
+        yield from self._of_one_side(found)
+
+    def _of_one_side(self, found: Difference) -> Iterator[str]:
+        """What is not expected of fields that only old or new code has, or that both have."""
+        store = found.store
         for name in found.only_old:
             if self.of_field(store, name) != GONE:
                 yield f"{store}.{name} is gone"
@@ -86,7 +90,7 @@ def _is_number(value: Any) -> bool:
 def _read(name: str, given: Any) -> Expectation:
     if isinstance(given, Mapping) and set(given) == {WITHIN}:
         share = given[WITHIN]
-        if _is_number(share) and 0 <= share:
+        if _is_number(share) and share >= 0:
             return float(share)
     elif isinstance(given, str) and given in _WORDS:
         return given

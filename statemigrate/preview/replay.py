@@ -40,7 +40,7 @@ _SETTINGS = {
     # The state after each batch is compared once all of them have run.
     "spark.sql.streaming.minBatchesToRetain": "1000",
 }
-_TOO_LONG = 1800.0  # seconds
+_TOO_LONG = 1800  # seconds
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,7 @@ class Replayed:
         return {each.number: each.watermark for each in self.batches}
 
 
-def start_fork(
-    files: Files, history: History, sources: Sequence[str], folder: Path
-) -> Path:
+def start_fork(files: Files, history: History, sources: Sequence[str], folder: Path) -> Path:
     """Copy the state before the batches to ``folder``, for code that reads ``sources``."""
     fork_state(files, open_files(folder.as_uri()), history.before.number)
     point_at_inputs(folder, sources)
@@ -117,7 +115,7 @@ def _write_entry(folder: Path, batch: int, entry: OffsetEntry) -> None:
     (folder / "offsets" / str(batch)).write_bytes(entry.data)
 
 
-def replay(  # noqa: PLR0913 - all but three by name
+def replay(
     code: Code,
     folder: Path,
     history: History,
@@ -270,7 +268,7 @@ def _run(
         raise _failed(code, batch.number, cause) from cause
     if not ended:
         query.stop()
-        raise _failed(code, batch.number, TimeoutError(f"it takes more than {_TOO_LONG:g} seconds"))
+        raise _failed(code, batch.number, TimeoutError(f"it takes more than {_TOO_LONG} seconds"))
     return dict(schema.jsonValue())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from statemigrate.errors import rows_hidden
@@ -82,7 +82,7 @@ class Preview:
     path: Path
     noise: tuple[Noise, ...] = ()
     square: tuple[Difference, ...] | None = None
-    expectations: Expectations = Expectations()
+    expectations: Expectations = field(default_factory=Expectations)
 
     @property
     def reference(self) -> str:
