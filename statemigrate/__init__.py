@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.commands.plan import plan
     from statemigrate.commands.plan_page import plan_page
+    from statemigrate.commands.preview import preview
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
@@ -108,6 +109,9 @@ if TYPE_CHECKING:
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
     from statemigrate.native.functions import ENVELOPE
+    from statemigrate.preview.comparison import Difference, Example
+    from statemigrate.preview.expectations import Expectations
+    from statemigrate.preview.report import Noise, Preview, PreviewedBatch
     from statemigrate.rewrite.fork import Fork, fork
     from statemigrate.rewrite.plan import RewritePlan
     from statemigrate.rewrite.questions import RewriteAnswers
@@ -141,6 +145,7 @@ _NAMES = {
     "statemigrate.commands.lock": "Locked",
     "statemigrate.commands.plan": "plan",
     "statemigrate.commands.plan_page": "plan_page",
+    "statemigrate.commands.preview": "preview",
     "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
@@ -182,6 +187,9 @@ _NAMES = {
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
     "statemigrate.native.functions": "ENVELOPE",
+    "statemigrate.preview.comparison": "Difference Example",
+    "statemigrate.preview.expectations": "Expectations",
+    "statemigrate.preview.report": "Noise Preview PreviewedBatch",
     "statemigrate.rewrite.plan": "RewritePlan",
     "statemigrate.rewrite.questions": "RewriteAnswers",
     "statemigrate.rewrite.report": "RewriteReport",
@@ -219,12 +227,15 @@ __all__ = [
     "CurrentStore",
     "Details",
     "Diagnosis",
+    "Difference",
     "DryRunReport",
     "EmbeddedMetrics",
     "EmbeddedOptions",
     "EmbeddedQuery",
     "Entry",
     "Examined",
+    "Example",
+    "Expectations",
     "Explanation",
     "ExportError",
     "Exported",
@@ -250,10 +261,13 @@ __all__ = [
     "NativeMetrics",
     "NewCode",
     "NewScript",
+    "Noise",
     "Pace",
     "PageError",
     "Plans",
     "Preparation",
+    "Preview",
+    "PreviewedBatch",
     "ProcessorError",
     "Rebase",
     "Repair",
@@ -323,6 +337,7 @@ __all__ = [
     "pause_backfill",
     "plan",
     "plan_page",
+    "preview",
     "record_applied",
     "rewrite",
     "rollback",
