@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
+from statemigrate.complements import REVISION as COMPLEMENT
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct.rules import shape_of
@@ -40,6 +42,7 @@ class Settings:
     retire_drained: bool = True
     operator: int | None = None
     call: Call = "migrated"
+    complement: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -86,12 +89,14 @@ class StoredStore:
     """A store as a checkpoint has it: its families, and the scripts applied by checksum.
 
     The first family is the one that was written to last, the target of what was deployed then.
+    ``complement`` is the family of the values' complements, where there is one.
     """
 
     kind: Kind
     families: tuple[StoredFamily, ...] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
     user_key: dict[str, Any] | None = None
+    complement: StoredFamily | None = None
 
     @property
     def target(self) -> StoredFamily:
@@ -106,6 +111,11 @@ class StoredStore:
                 "written this",
             )
         return self.families[0]
+
+    @property
+    def every_family(self) -> tuple[StoredFamily, ...]:
+        """The families of values, and that of their complements."""
+        return self.families if self.complement is None else (*self.families, self.complement)
 
     @property
     def others(self) -> tuple[StoredFamily, ...]:
@@ -133,7 +143,8 @@ class StoredStore:
 
     def to_json(self) -> dict[str, Any]:
         """The form checkpoints hold."""
-        families = [each.to_json() for each in self.families]
+        # A release that does not know of complements refuses the last of them by its revision.
+        families = [each.to_json() for each in self.every_family]
         return {
             "kind": self.kind,
             "families": families,
@@ -148,7 +159,15 @@ class StoredStore:
             StoredFamily(each["name"], each["revision"], format_from_json(each["format"]))
             for each in document["families"]
         )
-        return cls(document["kind"], families, document["applied"], document["user_key"])
+        values = tuple(each for each in families if each.revision != COMPLEMENT)
+        others = [each for each in families if each.revision == COMPLEMENT]
+        return cls(
+            document["kind"],
+            values,
+            document["applied"],
+            document["user_key"],
+            others[0] if others else None,
+        )
 
 
 def applied_scripts(
@@ -186,12 +205,15 @@ class StoreFacts:
     expires: Mapping[str, bool] = field(default_factory=dict)
     families: tuple[StoredFamily, ...] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
+    complement: StoredFamily | None = None
 
     def stored(self) -> StoredStore | None:
         """What the checkpoint has of the store; None where Spark lists no variable of it."""
         if self.kind is None:
             return None
-        return StoredStore(self.kind, self.families, self.applied, _document(self.user_key))
+        return StoredStore(
+            self.kind, self.families, self.applied, _document(self.user_key), self.complement
+        )
 
     def stored_for(self, declared: Declared) -> StoredStore | None:
         """The same for code that declares the store; None where there is none of its families.
@@ -205,7 +227,11 @@ class StoreFacts:
         if self.kind is None or (stored and asked and shape_of(stored) == shape_of(asked)):
             stored = asked
         return StoredStore(
-            self.kind or declared.kind, self.families, self.applied, _document(stored)
+            self.kind or declared.kind,
+            self.families,
+            self.applied,
+            _document(stored),
+            self.complement,
         )
 
 
@@ -224,6 +250,11 @@ _SIGN = "@"
 def family_name(lineage: Lineage, revision: str) -> str:
     """The family of a revision, known or not."""
     return lineage.store if revision == lineage.oldest else f"{lineage.store}{_SIGN}{revision}"
+
+
+def complement_of(store: str) -> StoredFamily:
+    """The family of the complements of a store's values."""
+    return StoredFamily(f"{store}__complement", COMPLEMENT, COMPLEMENT_FORMAT)
 
 
 def is_family_of(store: str, name: str) -> bool:

@@ -210,10 +210,13 @@ class StoppedQuery:
         return StoppedBackfill(done, self._quarantined(plans), self.left(plans))
 
     def retire(self, plans: Plans) -> tuple[str, ...]:
-        """Drop the families that are empty, re-checked in every partition; their names."""
+        """Drop the families that are empty, re-checked in every partition; their names.
+
+        The complements that a plan gives up are dropped with them, whatever they hold.
+        """
         names = {family.name for plan in plans.values() for family in plan.sources}
         empty = frozenset(name for name in names if self._manifest.is_empty(name))
-        if empty:
+        if empty or any(plan.dropped for plan in plans.values()):
             kept = {store: plan.without(empty) for store, plan in plans.items()}
             plan = replace(self._plan(kept, _CHUNK), retired=empty)
             # In one manifest: a family is everywhere, or nowhere.

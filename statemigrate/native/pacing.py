@@ -55,7 +55,7 @@ class Batch:
 
     @property
     def unreported(self) -> float | None:
-        """What it took beyond what its tasks report of its chunk; None where they report nothing."""
+        """What it took beyond what its tasks report of its chunk; None where they report none."""
         if self.work is None or not self.rows:
             return None
         return self.milliseconds - self.reported_ms

@@ -412,11 +412,24 @@ def _no_envelope(path: str, schema: Any) -> StartupError:
 # What is made on the driver when a function of ``applyInPandasWithState`` is wrapped.
 
 
+def _check_complement(store: str, settings: Settings) -> None:
+    if settings.complement:
+        raise StartupError(
+            "SM-START-034",
+            f"store {store}: a function for applyInPandasWithState cannot have complements",
+            expected="no complement=True: its state is one envelope a key",
+            found="complement=True",
+            next_action="leave complement=True out, or move the code to a StatefulProcessor",
+            store=store,
+        )
+
+
 def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
     """Read the scripts and, where ``settings`` name a checkpoint, compare it with them.
 
     Raises what `statemigrate.native.decorator.migrated` says.
     """
+    _check_complement(store, settings)
     made = MigratedFunction(function, store, _plans_of(function, store, settings))
     setattr(made, SETTINGS, settings)
     return made

@@ -262,7 +262,7 @@ class _Checking:
         reading = self.left.reading
         if reading is None or not reading.is_good_for(self.observed.query, self.observed.batch):
             return None
-        recorded = (each for store in self.left.stores.values() for each in store.families)
+        recorded = (each for store in self.left.stores.values() for each in store.every_family)
         known = {each.name: {fingerprint(each.format)} for each in recorded}
         if any(self._is_declared(name) for name in reading.families - known.keys()):
             return None
@@ -288,6 +288,7 @@ class _Checking:
 def _with_targets(reading: LastReading, plans: Mapping[str, StorePlan]) -> LastReading:
     """The reading, good also once these plans have run."""
     targets = {plan.target.name for plan in plans.values()}
+    targets |= {plan.complement.name for plan in plans.values() if plan.complement is not None}
     return replace(reading, families=reading.families | targets)
 
 
@@ -446,7 +447,7 @@ def _applied(store: StoredStore, lineage: Lineage | None) -> StoredStore:
 
 def check_recorded(record: PagesRecord, held: Mapping[str, set[bytes]], path: str) -> None:
     """Raise `CorruptFileError` where pages have entries that the record of them does not know."""
-    known = {each.name: each for store in record.stores.values() for each in store.families}
+    known = {each.name: each for store in record.stores.values() for each in store.every_family}
     for name in sorted(held):
         if name in known:
             if held[name] != {fingerprint(known[name].format)}:

@@ -115,6 +115,11 @@ def input_names(function: object) -> set[str]:
     return {name for name, each in found.items() if not _is_session(each)}
 
 
+def session_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the parameters that get the Spark session."""
+    return tuple(name for name, each in _read(function).items() if _is_session(each))
+
+
 def _is_session(parameter: inspect.Parameter) -> bool:
     """Whether a parameter is for the Spark session, by its annotation, or by its name alone."""
     annotation = parameter.annotation

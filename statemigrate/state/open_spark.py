@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_stores
 from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment import StoredFamily, StoredStore, applied_scripts, store_of
+from statemigrate.deployment import (
+    Kind,
+    StoredFamily,
+    StoredStore,
+    applied_scripts,
+    complement_of,
+    store_of,
+)
 from statemigrate.families import Span
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
@@ -142,6 +149,10 @@ class Pages:
         for store in self.stores.values():
             if any(each.name == family.name for each in store.families):
                 return EntryRows(self._files, store, family)
+            if store.complement is not None and store.complement.name == family.name:
+                # A list has one complement for all of its elements.
+                kind: Kind = "map" if store.kind == "map" else "value"
+                return EntryRows(self._files, replace(store, kind=kind), family)
         return None
 
     def value_of(self, family: StoredFamily) -> EnvelopeValues:
@@ -262,7 +273,9 @@ class Variables:
     def stores(self) -> Mapping[str, StoredStore]:
         """See `Kept`."""
         record = read_record(self._reader.files)
-        names = dict.fromkeys(map(store_of, self._variables))
+        there = dict.fromkeys(map(store_of, self._variables))
+        complements = {complement_of(store).name for store in there}
+        names = [store for store in there if store not in complements]
         found = read_stores(self._reader, names, self._lineages, record).stores
         stores = {store: stored for store, each in found.items() if (stored := each.stored())}
         return {
