@@ -116,10 +116,7 @@ class NativeHandle(DualAccessHandle):
     def report(self, work: Work | None) -> None:
         """Add what was migrated since the handle was made to the deployment's counts."""
         if self._deployed.counts is not None:
-            counts = [access.counts for access in self._accesses]
-            touched = sum(each.touched for each in counts)
-            backfilled = sum(each.backfilled for each in counts)
-            self._deployed.counts.add(touched, backfilled, self._quarantined, work)
+            self._deployed.counts.add(self._accesses, self._quarantined, work)
 
     def migrate(self) -> None:
         """Migrate everything the current key has in an older family: one step of the backfill.
