@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from statemigrate.demo import jobs, story
 from statemigrate.demo.events import make_events, write_files
-from statemigrate.demo.jobs.deployments import changelogs_written, partitions_written
+from statemigrate.demo.jobs import native as native_job
+from statemigrate.demo.jobs.embedded import changelogs_written
 from statemigrate.demo.options import DemoOptions, Engine
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.rewriting import RewriteDemo
@@ -145,7 +146,7 @@ class _Demo:
     def _written(self, batch: int) -> int:
         count = self._options.partitions
         if self._options.engine != "embedded":
-            return partitions_written(self._folder.checkpoint, count, batch)
+            return native_job.partitions_written(self._folder.checkpoint, count, batch)
         return changelogs_written(self._folder.checkpoint, count, batch)
 
     def _compared(self) -> tuple[Comparison, Comparison]:

@@ -27,7 +27,7 @@ from tally import (
 
 from statemigrate import backfill, migrated, with_backfill
 from statemigrate.commands.current import log
-from statemigrate.demo.jobs.deployments import partitions_written
+from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage import ProcessSession
 from statemigrate.native.paged_operators import chunk_files
 

@@ -15,14 +15,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from statemigrate.demo.jobs.deployments import (
-    paged_state_rows,
-    run_embedded,
-    run_native,
-    run_paged,
-    state_rows,
-)
+from statemigrate.demo.jobs.embedded import run_embedded
+from statemigrate.demo.jobs.native import run_native, state_rows
 from statemigrate.demo.jobs.output import EXPECTED, EXPECTED_OF_REWRITTEN, compute_expected
+from statemigrate.demo.jobs.paged import paged_state_rows, run_paged
 from statemigrate.demo.jobs.rewriting import rewritten_rows, run_rewriting
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import spark_session

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from support.waiting import eventually
 
-from statemigrate.demo.jobs.deployments import changelogs_written, partitions_written
+from statemigrate.demo.jobs.embedded import changelogs_written
+from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage import Crash, MidBatchKill, ProcessSession
 from statemigrate.embedded.layout import Layout
 

@@ -1,36 +1,25 @@
-"""The deployments of the demonstration on each engine that migrates a running query."""
+"""The deployments on Spark's own state: a plain query at first, then the same one migrating."""
 
 from __future__ import annotations
 
 import json
 import re
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder, example_migrations
-from statemigrate.demo.stage import COLUMNS, OUTPUT, Batch, reported
+from statemigrate.demo.stage import OUTPUT, Batch, reported
 from statemigrate.deployment import family_name
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
 from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.native.decorator import migrated
 from statemigrate.native.deployed import migration_counts
-from statemigrate.pages.older_families import older
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.open import open_state
-from statemigrate.state.project import Project
-from statemigrate.state.reader import StateReader
-from statemigrate.stateful import paged, with_backfill
+from statemigrate.stateful import with_backfill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-# The deployments on Spark's own state: a plain query at first, then the same one migrating.
 
 
 STORE = "auctions"
@@ -50,7 +39,7 @@ SELECT key.entity, NULL, value.name, NULL, value.city, NULL, NULL, NULL FROM {pe
 
 def run_native(spark: SparkSession, folder: DemoFolder, role: str) -> None:
     """Run a deployment until input and backfill are both done."""
-    processor = _processor(role, folder.checkpoint)
+    processor = _processor(folder, role)
     left = 0
     stream = event_stream(spark, folder)
     if role != "before":
@@ -84,16 +73,14 @@ def partitions_written(checkpoint: Path, partitions: int, batch: int) -> int:
     return sum(any(version.fullmatch(path.name) for path in place.glob("*")) for place in places)
 
 
-def _processor(role: str, checkpoint: Path | None = None) -> Any:
-    """The processor of a deployment; Spark's own state compares it with the ``checkpoint``."""
+def _processor(folder: DemoFolder, role: str) -> Any:
     from statemigrate.demo.jobs import after, before
 
     if role == "before":
         return before.AuctionHouse()
-    processor = after.AuctionHouse()
-    if checkpoint is None:
-        return processor
-    return migrated(processor, migrations=example_migrations(), checkpoint=checkpoint)
+    return migrated(
+        after.AuctionHouse(), migrations=example_migrations(), checkpoint=folder.checkpoint
+    )
 
 
 def event_stream(spark: SparkSession, folder: DemoFolder) -> DataFrame:
@@ -178,103 +165,3 @@ class Batches:
         self._touched += touched
         self._backfilled += backfilled
         return touched, backfilled
-
-
-# The deployments on pages: the same processors, many keys in one page of Spark's own state.
-
-
-_KEYS_A_PAGE = 250
-
-
-def run_paged(spark: SparkSession, folder: DemoFolder, role: str) -> None:
-    """Run a deployment until input and backfill are both done."""
-    processor = _processor(role)
-    left = _planned(spark, folder) if role == "after" else 0
-    gone = () if role == "before" else _gone(spark, folder)
-    result = paged(
-        event_stream(spark, folder),
-        by="entity",
-        processor=processor,
-        output=OUTPUT,
-        checkpoint=folder.checkpoint,
-        pages=_pages(folder),
-    )
-    query = started(result, folder)
-    batches = Batches(query, processor, left, gone)
-    with reported(batches.so_far, folder.progress(role)):
-        query.processAllAvailable()
-    query.stop()
-
-
-def paged_state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
-    """The state after the last batch as `statemigrate.demo.stage.COLUMNS`, one row a key."""
-    import pyarrow as pa
-
-    from statemigrate.demo.jobs.after import cents
-
-    rows = []
-    with StateReader(folder.checkpoint, migrations=example_migrations(), spark=spark) as reader:
-        for (entity,), auction in reader.entries(STORE):
-            item, price = auction["item"], auction["price"]
-            told = item["name"], item["category"], None
-            money = price["bids"], cents(price["total"]), cents(price["highest"])
-            rows.append((entity, auction["seller"], *told, *money))
-        for (entity,), person in reader.entries("persons"):
-            rows.append((entity, None, person["name"], None, person["city"], None, None, None))
-    return pa.table(dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
-
-
-def _pages(folder: DemoFolder) -> int:
-    options = folder.options
-    return max(options.partitions, options.keys // _KEYS_A_PAGE)
-
-
-def _planned(spark: SparkSession, folder: DemoFolder) -> int:
-    """Plan a backfill of every page; how many values are to be migrated."""
-    scripts = ScriptFolder(example_migrations()).survey()
-    chunk = chunk_of(_pages(folder))
-    families = OlderFamilies(str(folder.checkpoint), None, spark, scripts, {}, older)
-    plan = plan_backfill(families, chunk)
-    return sum(plan.families.values())
-
-
-def _gone(spark: SparkSession, folder: DemoFolder) -> tuple[str, ...]:
-    """The families that were there and that no page has an entry of any more."""
-    lineages = ScriptFolder(example_migrations()).lineages()
-    with closing(open_state(folder.checkpoint, lineages, Project(spark=spark))) as state:
-        counts = [each for store in state.stores for each in state.counts(store).items()]
-    return tuple(sorted(name for name, held in counts if not sum(held.values())))
-
-
-# The deployments on the embedded engine.
-
-
-def run_embedded(spark: SparkSession, folder: DemoFolder, role: str) -> None:
-    """Run a deployment until input and backfill are both done."""
-    running = start_query(spark, folder, _processor(role))
-    with reported(lambda: [Batch.of(each) for each in running.progress], folder.progress(role)):
-        running.processAllAvailable()
-    running.stop()
-
-
-def start_query(spark: SparkSession, folder: DemoFolder, processor: Any) -> RunningQuery:
-    """The streaming query of both deployments; only the processor differs."""
-    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    return EmbeddedQuery(
-        stream.parquet(str(folder.events)),
-        groupBy="entity",
-        processor=processor,
-        outputStructType=OUTPUT,
-        checkpoint=folder.checkpoint,
-        sink=output_files(folder.output),
-        options=EmbeddedOptions(
-            partitions=folder.options.partitions, working_directory=str(folder.working)
-        ),
-    ).start()
-
-
-def changelogs_written(checkpoint: Path, partitions: int, batch: int) -> int:
-    """How many partitions have written their changelog of a batch."""
-    layout = Layout.of(checkpoint)
-    places = [layout.partition(number) for number in range(partitions)]
-    return sum(any(place.glob(f"{batch:012d}-*.changelog")) for place in places)

@@ -1,0 +1,89 @@
+"""The deployments on pages: the same processors, many keys in one page of Spark's own state."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.demo.jobs.native import STORE, Batches, chunk_of, event_stream, started
+from statemigrate.demo.paths import DemoFolder, example_migrations
+from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
+from statemigrate.native.backfill import OlderFamilies, plan_backfill
+from statemigrate.pages.older_families import older
+from statemigrate.scripts import ScriptFolder
+from statemigrate.state.open import open_state
+from statemigrate.state.project import Project
+from statemigrate.state.reader import StateReader
+from statemigrate.stateful import paged
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_KEYS_A_PAGE = 250
+
+
+def run_paged(spark: SparkSession, folder: DemoFolder, role: str) -> None:
+    """Run a deployment until input and backfill are both done."""
+    processor = _processor(role)
+    left = _planned(spark, folder) if role == "after" else 0
+    gone = () if role == "before" else _gone(spark, folder)
+    result = paged(
+        event_stream(spark, folder),
+        by="entity",
+        processor=processor,
+        output=OUTPUT,
+        checkpoint=folder.checkpoint,
+        pages=_pages(folder),
+    )
+    query = started(result, folder)
+    batches = Batches(query, processor, left, gone)
+    with reported(batches.so_far, folder.progress(role)):
+        query.processAllAvailable()
+    query.stop()
+
+
+def paged_state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
+    """The state after the last batch as `statemigrate.demo.stage.COLUMNS`, one row a key."""
+    import pyarrow as pa
+
+    from statemigrate.demo.jobs.after import cents
+
+    rows = []
+    with StateReader(folder.checkpoint, migrations=example_migrations(), spark=spark) as reader:
+        for (entity,), auction in reader.entries(STORE):
+            item, price = auction["item"], auction["price"]
+            told = item["name"], item["category"], None
+            money = price["bids"], cents(price["total"]), cents(price["highest"])
+            rows.append((entity, auction["seller"], *told, *money))
+        for (entity,), person in reader.entries("persons"):
+            rows.append((entity, None, person["name"], None, person["city"], None, None, None))
+    return pa.table(dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def _processor(role: str) -> Any:
+    from statemigrate.demo.jobs import after, before
+
+    return before.AuctionHouse() if role == "before" else after.AuctionHouse()
+
+
+def _pages(folder: DemoFolder) -> int:
+    options = folder.options
+    return max(options.partitions, options.keys // _KEYS_A_PAGE)
+
+
+def _planned(spark: SparkSession, folder: DemoFolder) -> int:
+    """Plan a backfill of every page; how many values are to be migrated."""
+    scripts = ScriptFolder(example_migrations()).survey()
+    chunk = chunk_of(_pages(folder))
+    families = OlderFamilies(str(folder.checkpoint), None, spark, scripts, {}, older)
+    plan = plan_backfill(families, chunk)
+    return sum(plan.families.values())
+
+
+def _gone(spark: SparkSession, folder: DemoFolder) -> tuple[str, ...]:
+    """The families that were there and that no page has an entry of any more."""
+    lineages = ScriptFolder(example_migrations()).lineages()
+    with closing(open_state(folder.checkpoint, lineages, Project(spark=spark))) as state:
+        counts = [each for store in state.stores for each in state.counts(store).items()]
+    return tuple(sorted(name for name, held in counts if not sum(held.values())))
