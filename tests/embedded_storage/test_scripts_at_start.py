@@ -7,6 +7,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from statemigrate import EmbeddedOptions, EmbeddedQuery, migrated
 from statemigrate.embedded import query as module
+from statemigrate.processor import startup
 from statemigrate.scripts import ScriptFolder
 
 SCRIPT = """
@@ -44,9 +45,8 @@ def test_scripts_that_change_before_the_first_batch_are_not_taken(tmp_path, monk
     started = MagicMock()
     monkeypatch.setattr(module, "RunningQuery", started)
     monkeypatch.setattr(module, "with_heartbeat", MagicMock())
-    monkeypatch.setattr(module, "use_this_python", MagicMock())
-    monkeypatch.setattr(module, "check_packages", MagicMock())
-    monkeypatch.setattr(module, "check_scripts", MagicMock())
+    monkeypatch.setattr(module, "require_workers", MagicMock())
+    monkeypatch.setattr(startup, "check_scripts", MagicMock())
     stream = MagicMock(schema=KEY)
     stream.sparkSession.sparkContext.master = "local[2]"
     query = EmbeddedQuery(

@@ -13,7 +13,7 @@ from support.offset_logs import checkpoint, operator, tree
 from statemigrate.checkpoint.operators import metadata as operators
 from statemigrate.files import LocalFiles
 from statemigrate.files.cached import Remembered
-from statemigrate.native import checkpoint as view
+from statemigrate.native import moved as view
 from statemigrate.native.moved import readable_uri
 
 
