@@ -20,7 +20,7 @@ from typing import Any
 from statemigrate.formats.avro.checks import leaf_of
 from statemigrate.formats.avro.generated import Source
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes
-from statemigrate.formats.avro.writing import leaf_writer, write_long, writer_of
+from statemigrate.formats.avro.writing import SHORT, SHORT_LONGS, leaf_writer, long_bytes, writer_of
 from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
     NULL,
@@ -39,36 +39,13 @@ from statemigrate.formats.schema.nodes import (
 # They write what is regular. Anything else raises, and is left to the writer that says why.
 
 
-_SHORT = 1 << 13
-"""Numbers of at most two bytes are looked up: those from minus this to below it."""
-
-
-def _any_long(value: int) -> bytes:
-    out = bytearray()
-    write_long(value, out)
-    return bytes(out)
-
-
-def long_bytes(value: int) -> bytes:
-    """A number of three bytes or more, up to 64 bits."""
-    number = (value << 1) ^ (value >> 63)
-    if number < 1 << 21:
-        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
-    if number < 1 << 28:
-        low, high = number & 127 | 128, number >> 7 & 127 | 128
-        return bytes((low, high, number >> 14 & 127 | 128, number >> 21))
-    return _any_long(value)
-
-
-# The negative ones stand where Python looks for negative indexes.
-_LONGS = [_any_long(number) for number in (*range(_SHORT), *range(-_SHORT, 0))]
-KNOWN: dict[str, Any] = {"longs": _LONGS, "long_bytes": long_bytes}
+KNOWN: dict[str, Any] = {"longs": SHORT_LONGS, "long_bytes": long_bytes}
 """Names that the expressions use."""
 
 
 def length(size: str) -> str:
     """The expression of how many there are: ``size`` is an expression, never below zero."""
-    return f"(longs[{size}] if {size} < {_SHORT} else long_bytes({size}))"
+    return f"(longs[{size}] if {size} < {SHORT} else long_bytes({size}))"
 
 
 def leaf_pieces(source: Source, node: Primitive | Fixed | Enum, value: str) -> list[str]:
@@ -94,11 +71,11 @@ def text_pieces(source: Source, value: str) -> list[str]:
 
 def _integer(source: Source, low: int, high: int, value: str) -> str:
     _require(source, f"type({value}) is int")
-    if low >= -_SHORT and high < _SHORT:
+    if low >= -SHORT and high < SHORT:
         _require(source, f"{low} <= {value} <= {high}")
         return f"longs[{value}]"
     number = source.name("n")
-    with source.block(f"if {-_SHORT} <= {value} < {_SHORT}:"):
+    with source.block(f"if {-SHORT} <= {value} < {SHORT}:"):
         source.line(f"{number} = longs[{value}]")
     with source.block("else:"):
         _require(source, f"{low} <= {value} <= {high}")
