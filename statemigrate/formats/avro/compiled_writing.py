@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import chain
 from typing import Any
 
@@ -25,6 +26,7 @@ from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
     NULL,
     Array,
+    Decimals,
     Enum,
     Fixed,
     Map,
@@ -39,7 +41,12 @@ from statemigrate.formats.schema.nodes import (
 # They write what is regular. Anything else raises, and is left to the writer that says why.
 
 
-KNOWN: dict[str, Any] = {"longs": SHORT_LONGS, "long_bytes": long_bytes}
+KNOWN: dict[str, Any] = {
+    "longs": SHORT_LONGS,
+    "long_bytes": long_bytes,
+    "decimal": Decimal,
+    "one": Decimal(1),
+}
 """Names that the expressions use."""
 
 
@@ -58,6 +65,11 @@ def leaf_pieces(source: Source, node: Primitive | Fixed | Enum, value: str) -> l
         if node.type == "double":
             _require(source, f"type({value}) is float")
             return [f"{source.constant(struct.Struct('<d').pack)}({value})"]
+        if node.type == "boolean":
+            _require(source, f"{value} is True or {value} is False")
+            return [f"({_TRUE!r} if {value} else {_FALSE!r})"]
+    if isinstance(node, Fixed) and node.decimals is not None:
+        return [_fixed_decimal(source, node.decimals, node.size, value)]
     return [f"{source.constant(_checked(node))}({value})"]
 
 
@@ -83,6 +95,21 @@ def _integer(source: Source, low: int, high: int, value: str) -> str:
     return number
 
 
+def _fixed_decimal(source: Source, decimals: Decimals, size: int, value: str) -> str:
+    """A decimal with exactly the digits of its scale; the function for all others takes the rest.
+
+    What is not finite has no integer, and raises.
+    """
+    scaled, whole = source.name("d"), decimals.precision - decimals.scale
+    context = source.constant(Context(prec=decimals.precision, traps=[Inexact, InvalidOperation]))
+    # Asked first: a number of a million digits is never made.
+    _require(source, f"type({value}) is decimal and {value}.adjusted() < {whole}")
+    source.line(f"{scaled} = {value}.scaleb({decimals.scale}, {context})")
+    checked = source.constant(_checked(Fixed("", size, decimals)))
+    exact = f"int({scaled}).to_bytes({size}, 'big', signed=True)"
+    return f"({exact} if {scaled}.same_quantum(one) else {checked}({value}))"
+
+
 def _require(source: Source, condition: str) -> None:
     source.line(f"if not ({condition}): raise ValueError")
 
@@ -104,6 +131,7 @@ _DEPTH = 8
 """Types within types that are still written in one function, as when reading."""
 _FEW = 3
 """Pieces that are sooner added up than joined."""
+_FALSE, _TRUE = b"\x00", b"\x01"
 _ZERO, _ONE = b"\x00", b"\x02"
 """The indexes of a union's two branches."""
 Encode = Callable[[Any], bytes]
@@ -169,7 +197,7 @@ class _Writing:
             case Map():
                 return [self._map(node, value)]
             case Union():
-                return [self._union(node, value)]
+                return self._union(node, value)
         return leaf_pieces(self._source, node, value)
 
     @property
@@ -191,17 +219,22 @@ class _Writing:
             pieces += self._inner.pieces(field.type, name)
         return pieces
 
-    def _union(self, node: Union, value: str) -> str:
+    def _union(self, node: Union, value: str) -> list[str]:
         if len(node.branches) != 2 or NULL not in node.branches:
-            return self._as_ever(node, value)
-        source, target = self._source, self._source.name("u")
-        null = node.branches.index(NULL)
-        with source.block(f"if {value} is None:"):
-            source.line(f"{target} = {(_ZERO, _ONE)[null]!r}")
-        with source.block("else:"):
+            return [self._as_ever(node, value)]
+        source, null = self._source, node.branches.index(NULL)
+        with source.block(f"if {value} is not None:"):
             pieces = self._inner.pieces(node.branches[1 - null], value)
-            source.line(f"{target} = {_joined([repr((_ONE, _ZERO)[null]), *pieces])}")
-        return target
+            # Pieces stay apart until all of the record is joined; of null they are empty.
+            names = [source.name("u") for _ in range(len(pieces) + 1)]
+            values = [repr((_ONE, _ZERO)[null]), *pieces]
+            for name, each in zip(names, values, strict=True):
+                source.line(f"{name} = {each}")
+        with source.block("else:"):
+            source.line(f"{names[0]} = {(_ZERO, _ONE)[null]!r}")
+            if names[1:]:
+                source.line(f"{' = '.join(names[1:])} = b''")
+        return names
 
     def _array(self, node: Array, value: str) -> str:
         most = MOST_ITEMS if takes_no_bytes(node.items) else sys.maxsize
