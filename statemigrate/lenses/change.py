@@ -120,6 +120,15 @@ class Change:
         return self.down is not None and not self.losses
 
     @property
+    def comes_forth(self) -> bool:
+        """Whether each new value that goes back comes up again as it was."""
+        back = self.chain.back(input_shape(self.old.schema))
+        if back is None:
+            return False
+        shape = input_shape(self.new.schema)
+        return not (back.losses(shape) or back.dropped(shape))
+
+    @property
     def by_value(self) -> tuple[str, ...]:
         """The functions that a table calls for each value, since they have no columnar form."""
         return tuple(by_value(self.up))

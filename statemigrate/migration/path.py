@@ -35,8 +35,9 @@ class Step:
     ``direction`` names the function in ``script``, ``drops`` what it loses on purpose.
     ``transform`` is None where the script has only its form for tables. ``key`` is the format of
     keys after it, None where they stay as they are; ``rekey``, ``merge`` and ``table`` are for a
-    rewrite. ``change`` are the lenses that the transform is derived from, if it is. ``back`` is the
-    script's other function, which makes values in the format ``before``.
+    rewrite. ``change`` are the lenses that the transform is derived from, if it is. ``comes_back``
+    is whether the script claims that its other function gives each value back as it was. ``back``
+    is that function, which makes values in the format ``before``.
     """
 
     store: str
@@ -53,6 +54,7 @@ class Step:
     merge: Merge | None = None
     table: TableTransform | None = None
     change: Change | None = None
+    comes_back: bool = False
     back: Transform | None = None
     before: Format | None = None
 
@@ -212,6 +214,7 @@ def step_of(
         migration.merge if is_up else None,
         migration.upgrade_table if is_up else _table_back(migration),
         migration.change,
+        migration.comes_back(direction),
         migration.downgrade if is_up else migration.upgrade,
         before,
     )

@@ -12,8 +12,7 @@ from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.native.deployed import DEPLOYED
-from statemigrate.native.startup import deployed
-from statemigrate.native.startup_functions import migrated_function
+from statemigrate.native.startup import deployed, migrated_function
 from statemigrate.native.worker import begin, put_on
 
 if TYPE_CHECKING:
