@@ -47,6 +47,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     pages: int | None = None,
     operator: int | str | None = None,
     accept: Mapping[str, str] | None = None,
+    complement: bool | None = None,
 ) -> DataFrame:
     """The output of a ``StatefulProcessor`` whose state migrates while the stream runs.
 
@@ -58,10 +59,10 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     ``migrations`` is the folder of scripts, and ``targets`` names, by store, the revision that the
     code is written for, the head by default. ``accept_edited`` names scripts that were edited after
     they were applied, and ``on_error`` decides what a backfill does with a value that does not
-    migrate. A processor that has `migrated` already stays as it is, and so do its settings.
-    ``pages`` keeps the state of many keys in one page, as `paged` does; the number is for good,
-    but for a rewrite. ``operator`` is Spark's number of the operator if several of the query run
-    migrated code; with ``pages`` it is the operator's own name.
+    migrate. ``complement`` is that of `migrated`. A processor that has `migrated` already stays as
+    it is, and so do its settings. ``pages`` keeps the state of many keys in one page, as `paged`
+    does; the number is for good, but for a rewrite. ``operator`` is Spark's number of the operator
+    if several of the query run migrated code; with ``pages`` it is the operator's own name.
 
     A query that ran without `stateful` has no room for the source of backfills. Then this makes it,
     as `backfill(..., prepare=True)` does, once, before the query starts: the checkpoint is watched
@@ -81,6 +82,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
         accept_edited=tuple(accept_edited),
         on_error=on_error,
         call="stateful",
+        complement=complement,
     )
     if pages is not None:
         name = _name(operator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.new_code import NewCode, Probed, check_inputs, probed
-from statemigrate.deployment.code import named_object, running_on
-from statemigrate.errors import CodeError
+from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment.code import named_object, noting_checkpoints
+from statemigrate.errors import CodeError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.formats.masking import Mask
@@ -19,6 +21,7 @@ from statemigrate.native.session import session_of
 from statemigrate.preview.comparison import (
     ROWS,
     Difference,
+    Same,
     compare_output,
     compare_states,
     equal,
@@ -32,6 +35,7 @@ from statemigrate.preview.report import Path as MigrationPath
 from statemigrate.rewrite.probe import input_names, input_schemas, session_parameters
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.state.project import Project
 from statemigrate.state.tables import StateTables, open_state
 
 if TYPE_CHECKING:
@@ -108,6 +112,12 @@ class _StateOptions:
     targets: Mapping[str, str]
     stores: Mapping[str, str]
     spark: SparkSession
+
+    @property
+    def scripted(self) -> frozenset[str]:
+        """The stores that have scripts."""
+        project = Project(self.migrations, dict(self.targets), self.stores, self.spark)
+        return frozenset() if project.survey is None else frozenset(project.survey.lineages)
 
     def open(self, checkpoint: str, batch: int) -> StateTables:
         return open_state(
@@ -187,7 +197,9 @@ class _Preview:
         known = self.wanted.inputs
         inputs = {name: ddl for name, ddl in known.items() if name in input_names(function)}
         schemas = input_schemas(function, inputs, reference)
-        mode, names = self._probed(reference, inputs)
+        with noting_checkpoints() as named:
+            mode, names = self._probed(reference, inputs)
+        _check_no_checkpoint(reference, function, named)
         if old is not None and set(schemas) <= set(old.inputs):
             by_name: Mapping[str, str] = {name: old.inputs[name] for name in schemas}
         elif len(names) == len(self.history.sources):
@@ -256,17 +268,16 @@ class _Preview:
     ) -> Replayed:
         place = self.folder / name
         shutil.copytree(start, place)
-        with running_on(place.as_uri()):
-            return replay(
-                code,
-                place,
-                self.history,
-                recorded=recorded,
-                output=self.folder / f"{name}-output",
-                session=self.session,
-                like=like,
-                progress=steps.next,
-            )
+        return replay(
+            code,
+            place,
+            self.history,
+            recorded=recorded,
+            output=self.folder / f"{name}-output",
+            session=self.session,
+            like=like,
+            progress=steps.next,
+        )
 
     def _rewritten(
         self,
@@ -375,8 +386,39 @@ class _Preview:
                 spark=self.session,
             )
             after = place
+        scripted = self.state.scripted
+        before = self._state(control.checkpoint, last)
+        known = {name: before[name].layout.value_names for name in before.stores}
+
+        def same(store: str) -> Same:
+            """What only the new code has and no script computes has begun empty, at two times."""
+
+            def compare(name: str, old: Any, new: Any) -> bool:
+                is_new = store in known and name not in known[store]
+                return (is_new and store not in scripted) or equal(name, old, new)
+
+            return compare
+
         states = [self._state(each, last) for each in (after, candidate.checkpoint)]
-        return compare_states(states[0], states[1], lambda _: equal)
+        return compare_states(states[0], states[1], same)
+
+
+def _check_no_checkpoint(reference: str, function: Any, named: set[str]) -> None:
+    """Raise `UnsupportedError` for code that would write into the checkpoint it is written for."""
+    marks = (
+        getattr(each, SETTINGS, None) for each in inspect.unwrap(function).__globals__.values()
+    )
+    found = {*named, *(each.checkpoint for each in marks if isinstance(each, Settings))} - {None}
+    if found:
+        raise UnsupportedError(
+            "SM-PREVIEW-013",
+            f"{reference} names a checkpoint, in which it would write",
+            expected="a function that works on the checkpoint of the query that it is run in, with "
+            "migrated alone, and without checkpoint=",
+            found=", ".join(sorted(map(str, found))),
+            next_action="queries with stateful, with_backfill or paged cannot be previewed yet",
+            reference=reference,
+        )
 
 
 @dataclass

@@ -186,7 +186,23 @@ def _recorded(old: Files, operator: str) -> PagesRecord:
             found="no such file",
             next_action="restore the file from a copy of the checkpoint",
         )
+    _check_without_complements(record)
     return record
+
+
+def _check_without_complements(record: PagesRecord) -> None:
+    """Raise `RewriteError` for complements: only a query takes them along, page by page."""
+    found = sorted(name for name, each in record.stores.items() if each.complement is not None)
+    if found:
+        raise RewriteError(
+            "SM-REWRITE-064",
+            "pages with complements cannot be rewritten",
+            expected="pages of values alone",
+            found=f"complements of {', '.join(found)}",
+            next_action="leave the pages as they are; or give the complements up: run the query "
+            "once with migrated(..., complement=False), and rewrite then",
+            stores=tuple(found),
+        )
 
 
 def _made(

@@ -81,20 +81,25 @@ def only_looking(checkpoint: str | None = None) -> Iterator[Looking]:
         _LOOKING.reset(token)
 
 
-_RUNNING: ContextVar[str | None] = ContextVar("statemigrate_running", default=None)
+_NAMED: ContextVar[set[str] | None] = ContextVar("statemigrate_named", default=None)
 
 
 @contextmanager
-def running_on(checkpoint: str) -> Iterator[None]:
-    """For the length of a block, code of ours takes this checkpoint for the query's.
-
-    Unlike within `only_looking`, the code is compared with what is there: it runs.
-    """
-    token = _RUNNING.set(checkpoint)
+def noting_checkpoints() -> Iterator[set[str]]:
+    """For the length of a block, the checkpoints that code names to functions of ours are noted."""
+    named: set[str] = set()
+    token = _NAMED.set(named)
     try:
-        yield
+        yield named
     finally:
-        _RUNNING.reset(token)
+        _NAMED.reset(token)
+
+
+def note_checkpoint(named: str) -> None:
+    """Note a checkpoint that code names to a function of ours."""
+    found = _NAMED.get()
+    if found is not None:
+        found.add(named)
 
 
 def is_only_looking() -> bool:
@@ -104,10 +109,9 @@ def is_only_looking() -> bool:
 
 def query_checkpoint(named: str) -> str:
     """The checkpoint that code works on which names this one: another one while it is tried out."""
+    note_checkpoint(named)
     looking = _LOOKING.get()
-    if looking is not None and looking.checkpoint is not None:
-        return looking.checkpoint
-    return _RUNNING.get() or named
+    return named if looking is None or looking.checkpoint is None else looking.checkpoint
 
 
 def note_call(call: Call) -> None:

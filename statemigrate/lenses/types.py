@@ -15,6 +15,7 @@ from statemigrate.formats.schema.nodes import (
     avro_json,
     inner,
     numbered,
+    with_none,
     without_none,
 )
 from statemigrate.formats.struct.rules import spark_json
@@ -33,6 +34,12 @@ def type_of(text: str) -> Node:
             next_action="correct the type",
         )
     return without_none(field[0].type)
+
+
+def ddl_of(node: Node) -> str:
+    """A type as Spark's DDL names it, whether it may be None or not."""
+    record = Record("one", (Field("f", with_none(without_none(node))),))
+    return struct_from_json(_spark(record)).ddl.removeprefix("f ")
 
 
 def format_of(record: Record, like: Format) -> Format:

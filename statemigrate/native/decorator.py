@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from statemigrate.checkpoint.epochs import Fence, newest_epoch, this_driver
 from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment.code import note_checkpoint
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.native.deployed import DEPLOYED
@@ -73,6 +74,9 @@ def migrated(  # noqa: PLR0913 - all but the first by name
         operator,
         complement=complement,
     )
+
+    if settings.checkpoint is not None:
+        note_checkpoint(settings.checkpoint)
 
     def marked(target: Any) -> Any:
         return mark(target, settings, store)

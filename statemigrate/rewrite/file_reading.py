@@ -26,7 +26,6 @@ from statemigrate.files import LocalFiles, local_path
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.escaped_text import visible
 from statemigrate.rewrite.arrow_types import arrow_row, arrow_value, retyped, row_type, value_type
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.partitioning import (
@@ -38,6 +37,7 @@ from statemigrate.rewrite.partitioning import (
     run_steps,
 )
 from statemigrate.rewrite.reading import StateReader
+from statemigrate.rewrite.report import Checksum
 from statemigrate.rewrite.writing import PartitionTask
 from statemigrate.state.protocol import Batches, CarriesErrors, reraising_worker_errors
 

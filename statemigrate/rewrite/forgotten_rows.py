@@ -39,7 +39,6 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.native.deployment_check import RECORD, StoreRecord, read_record, record_document
 from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_type
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.file_reading import FileReader
@@ -60,6 +59,7 @@ from statemigrate.rewrite.reading import (
     frame_of,
     rewriting_session,
 )
+from statemigrate.rewrite.report import Checksum
 from statemigrate.state.protocol import reraising_worker_errors
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from statemigrate.checkpoint.logs.entries import is_avro
 from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.files import Files, local_path
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import Tally, hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
@@ -39,7 +38,7 @@ from statemigrate.rewrite.fork import copy_files, state_files
 from statemigrate.rewrite.partitioning import BLOCKS, Placing, Survey, partition_of, survey
 from statemigrate.rewrite.plan import ContinuedOperator, OperatorPlan, RewritePlan
 from statemigrate.rewrite.reading import RowReader
-from statemigrate.rewrite.report import FamilyReport
+from statemigrate.rewrite.report import Checksum, FamilyReport
 from statemigrate.rewrite.transform import Changes
 from statemigrate.rewrite.writing import SCHEMA, PartitionTask, Written, deliver
 from statemigrate.state.protocol import CarriesErrors, reraising_worker_errors

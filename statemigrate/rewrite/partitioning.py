@@ -19,11 +19,11 @@ from statemigrate.checkpoint.operators.catalogue import partition_columns
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.state import labelled_paths, partitions_of
 from statemigrate.errors import RewriteError, shown
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import NAMES, hashes, hashes_of, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.reading import collected_by_one_task
+from statemigrate.rewrite.report import Checksum
 from statemigrate.state.protocol import Batches, reraising_worker_errors
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from statemigrate.files import Files
 from statemigrate.formats.struct.ddl import quoted
 from statemigrate.native.deployment_check import RECORD, record_document
 from statemigrate.rewrite.arrow_types import row_type, value_type
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import FieldChanges, with_fields
@@ -31,6 +30,7 @@ from statemigrate.rewrite.partitioning import partition_of
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.questions import is_never_null
 from statemigrate.rewrite.reading import RowReader
+from statemigrate.rewrite.report import Checksum
 from statemigrate.rewrite.scripts import noted_stores
 from statemigrate.rewrite.seed import TIMER_KEY, Seed, seeded_operators
 from statemigrate.rewrite.seed_tables import milliseconds_of, missing_timestamp, struct_of

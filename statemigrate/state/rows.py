@@ -309,13 +309,13 @@ def begins_with(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> Any:
 
 def is_same(column: pa.Array, wanted: pa.Array) -> pa.Array:
     """For each value whether it is the one that ``wanted`` has, null with null alone."""
+    if wanted.null_count:
+        return column.is_null()
     if pa.types.is_struct(column.type):
         mask = arrow_array(np.ones(len(column), bool))
         for place in range(column.type.num_fields):
             mask = pc.and_(mask, is_same(column.field(place), wanted.field(place)))
-        return pc.and_(mask, pc.equal(column.is_null(), wanted.is_null()[0]))
-    if wanted.null_count:
-        return column.is_null()
+        return pc.and_(mask, column.is_valid())
     if pa.types.is_floating(column.type) and pc.is_nan(wanted)[0].as_py():
         return pc.fill_null(pc.is_nan(column), fill_value=False)
     if pa.types.is_nested(column.type):

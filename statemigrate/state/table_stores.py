@@ -69,6 +69,13 @@ class FamilyRows(Protocol):
     def partitions(self) -> int:
         """How many partitions there are."""
 
+    @property
+    def size(self) -> int | None:
+        """About how many bytes of files are read for them, where that is known."""
+
+    def count(self, partition: int) -> int:
+        """How many rows a partition has; values are not decoded for it."""
+
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
 
@@ -121,6 +128,15 @@ class StorePart:
 
 
 @dataclass(frozen=True)
+class PartCount:
+    """How many rows a part of a store has in one partition."""
+
+    part: StorePart
+    partition: int
+    count: int
+
+
+@dataclass(frozen=True)
 class StoreRows:
     """All rows of a store: the parts have the same keys, and values of one format in the end."""
 
@@ -161,9 +177,13 @@ class StoreRows:
 
     def count(self) -> int:
         """How many rows there are."""
-        return sum(
-            batch.num_rows for number in range(self.partitions) for _, batch in self.batches(number)
-        )
+        return sum(each.count for each in self.counts())
+
+    def counts(self) -> Iterator[PartCount]:
+        """How many rows each part has in each partition."""
+        for part in self.parts:
+            for number in range(part.rows.partitions):
+                yield PartCount(part, number, part.rows.count(number))
 
 
 class Catalog(Protocol):

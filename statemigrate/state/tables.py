@@ -280,7 +280,8 @@ class StateTable:
         import pyarrow as pa
 
         columns = self._columns
-        if not 0 < len(key) <= len(columns.key_names):
+        # A store without key columns has one key, which is empty.
+        if not min(1, len(columns.key_names)) <= len(key) <= len(columns.key_names):
             raise _key_width(columns.key_names, key)
         wanted = columns.key_arrays(key)
 

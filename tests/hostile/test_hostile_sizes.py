@@ -17,7 +17,8 @@ from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
 from statemigrate.checkpoint.codecs.reading import PIECE
 from statemigrate.checkpoint.logs.entries import CODEC
 from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
+from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.commands.new_script import baseline
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.durable import FileReference
@@ -205,8 +206,9 @@ def state_of(files: Any, name: str) -> Any:
     version = StoreVersion("state/0/0", 1, None, (name,))
     conf = {CODEC: "lz4"}
     if name.endswith("changelog"):
-        return read_changelog_state(files, version, conf)
-    (found,) = read_hdfs_state(files, version, conf)
+        (found,) = RocksDBState(files, version, conf).rows()
+    else:
+        (found,) = read_hdfs_state(files, version, conf)
     return found
 
 

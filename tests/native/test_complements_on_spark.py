@@ -10,7 +10,10 @@ from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
 from pipelines import Pipeline
 
-from statemigrate import migrated
+from statemigrate import backfill, migrated, status
+from statemigrate.deployment import Declared, Settings, plan_store
+from statemigrate.errors import StartupError, UnsupportedError
+from statemigrate.scripts import ScriptFolder
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +47,7 @@ class _Life:
         """The number of the next batch."""
         return max((batch for batch, _ in self.pipeline.handed), default=-1) + 1
 
-    def code(self, fields: Any) -> Any:
+    def code(self, fields: Any, *, complement: bool | None = True) -> Any:
         more: dict[str, Any] = {}
         if type(self.pipeline) is NativePipeline and self.pipeline.checkpoint.exists():
             more["checkpoint"] = self.pipeline.checkpoint
@@ -52,14 +55,14 @@ class _Life:
             (Lots if fields is OLD else NewLots)(),
             migrations=self.folder,
             targets={"lots": "base" if fields is OLD else "head"},
-            complement=True,
+            complement=complement,
             **more,
         )
 
-    def check(self, fields: Any) -> None:
+    def check(self, fields: Any, *, complement: bool | None = True) -> None:
         """Every key, as the code of a format sees it."""
         before = len(self.pipeline.handed)
-        self._run(self.code(fields), self.twin.asking())
+        self._run(self.code(fields, complement=complement), self.twin.asking())
         rows = [row for _, some in self.pipeline.handed[before:] for row in some]
         assert dict(rows) == self.twin.shown(fields)
 
@@ -82,6 +85,13 @@ def life(request, spark, scripts, tmp_path) -> _Life:
     return _Life(pipeline, scripts.write(amounts=SCRIPT), seed=7)
 
 
+def _complements(life: _Life) -> Any:
+    (store,) = status(
+        life.pipeline.checkpoint, migrations=life.folder, spark=life.pipeline.spark
+    ).stores
+    return store.complement
+
+
 def test_every_field_is_that_of_a_twin_that_never_went(life: _Life) -> None:
     life.plain()
     life.run(NEW, 40)
@@ -93,3 +103,43 @@ def test_every_field_is_that_of_a_twin_that_never_went(life: _Life) -> None:
     life.run(NEW, 40)
     life.check(NEW)
     life.check(OLD)
+
+
+def test_complements_are_measured_stay_and_are_given_up(life: _Life) -> None:
+    life.plain()
+    life.check(NEW)
+    noted = sum(each["note"] is not None for each in life.twin.lots.values())
+    measured = _complements(life)
+    assert measured.values == noted > 0
+    assert measured.size > 40 * noted
+    # Code that does not ask for them goes on with them.
+    life.run(NEW, 20)
+    life.check(OLD, complement=None)
+    life.check(NEW, complement=None)
+    if type(life.pipeline) is Pipeline:
+        done = backfill(
+            life.pipeline.checkpoint, retire=True, complement=True, migrations=life.folder
+        )
+        assert done.complements == ("lots__complement",)
+    else:
+        with pytest.raises(UnsupportedError) as caught:
+            backfill(life.pipeline.checkpoint, retire=True, complement=True, migrations=life.folder)
+        assert caught.value.code == "SM-BACKFILL-016"
+    life.check(NEW, complement=False)
+    assert _complements(life) is None
+    for lot in life.twin.lots.values():
+        lot["note"] = None
+    life.check(OLD, complement=None)
+
+
+def test_values_that_expire_and_envelopes_cannot_have_complements(scripts: Any) -> None:
+    folder = scripts.write(amounts=SCRIPT)
+    lineage = ScriptFolder(folder).lineages()["lots"]
+    declared = Declared("lots", "value", lineage.format_of("base"), ttl=1000)
+    settings = Settings(targets={"lots": "base"}, complement=True)
+    with pytest.raises(StartupError) as caught:
+        plan_store(declared, lineage, None, settings)
+    assert caught.value.code == "SM-START-033"
+    with pytest.raises(StartupError) as caught:
+        migrated(lambda *_: None, store="lots", migrations=folder, complement=True)
+    assert caught.value.code == "SM-START-034"
