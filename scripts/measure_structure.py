@@ -112,7 +112,8 @@ class Module:
                 found |= {str(node.module), *(f"{node.module}.{a.name}" for a in node.names)}
             elif isinstance(node, ast.Import):
                 found |= {a.name for a in node.names if a.name.startswith(PACKAGE)}
-        return found
+        # Importing the package is importing none of its modules: its public names load late.
+        return found - {PACKAGE}
 
 
 def words_of(name: str) -> set[str]:
