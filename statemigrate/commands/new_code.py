@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import named_object
+from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files

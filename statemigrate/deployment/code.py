@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment.calls import Call
+from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError
 
 

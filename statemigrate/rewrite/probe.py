@@ -23,8 +23,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import only_looking
+from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
