@@ -7,7 +7,7 @@ import previewed_code as code
 import pytest
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, preview
+from statemigrate import NewCode, init, preview
 from statemigrate.errors import CheckpointError, StatemigrateError
 from statemigrate.rewrite.questions import RewriteAnswers
 
@@ -170,8 +170,8 @@ def upgrade(value):
 
 def test_state_is_migrated_live_by_scripts_with_the_same_result(spark, tmp_path, monkeypatch):
     query = Query(spark, tmp_path, code.processed, "update")
+    init(tmp_path / "migrations")
     versions = tmp_path / "migrations" / "versions"
-    versions.mkdir(parents=True)
     (versions / "aaaa11112222_means.py").write_text(SCRIPT)
     monkeypatch.setattr(code, "MIGRATIONS", str(tmp_path / "migrations"))
     found = query.preview(code.with_means, migrations=tmp_path / "migrations")
