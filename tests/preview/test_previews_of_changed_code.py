@@ -170,7 +170,7 @@ def upgrade(value):
 
 def test_state_is_migrated_live_by_scripts_with_the_same_result(spark, tmp_path, monkeypatch):
     query = Query(spark, tmp_path, code.processed, "update")
-    init(tmp_path / "migrations")
+    init(migrations=tmp_path / "migrations")
     versions = tmp_path / "migrations" / "versions"
     (versions / "aaaa11112222_means.py").write_text(SCRIPT)
     monkeypatch.setattr(code, "MIGRATIONS", str(tmp_path / "migrations"))
