@@ -225,6 +225,15 @@ class _Preview:
         )
         assert found is not None, "code was given"  # noqa: S101
         names = tuple(found.sources.inputs.get(name, "") for name in found.sources.names)
+        if "" in names or len(set(names)) < len(names):
+            raise UnsupportedError(
+                "SM-PREVIEW-003",
+                f"{reference} reads one stream in several places",
+                expected="code that reads each of its input streams once",
+                found=f"{len(names)} sources for {len(set(names) - {''})} inputs",
+                next_action="code that joins a stream with itself cannot be previewed yet",
+                reference=reference,
+            )
         return found.mode or self.wanted.mode or "append", names
 
     def _recorded(self, codes: Sequence[Code]) -> Mapping[str, RecordedInput]:

@@ -38,6 +38,11 @@ def minutes_counted_twice(events: Events):
     return _minutes(events.where("v = 7").union(events), F.sum("v"))
 
 
+def minutes_that_fail(events: Events):
+    checked = F.when(F.col("id") >= 240, F.raise_error(F.lit("no such id"))).otherwise(F.col("v"))
+    return _minutes(events, F.sum(checked.cast("bigint")))
+
+
 def minutes_doubled(events: Events):
     return _minutes(events, F.sum(F.when(F.col("v") == 7, 2 * F.col("v")).otherwise(F.col("v"))))
 
@@ -58,14 +63,14 @@ def minutes_with_max(events: Events):
 
 
 def drawn(events: Events):
-    return events.groupBy("k").agg(F.count("*").alias("n"), F.sum(F.rand()).alias("drawn"))
+    some = events.withColumn("share", F.rand())
+    return some.groupBy("k").agg(F.count("*").alias("n"), F.sum("share").alias("drawn"))
 
 
 def drawn_and_counted_twice(events: Events):
-    twice = F.when(F.col("v") == 7, 2).otherwise(1)
-    return events.groupBy("k").agg(
-        F.sum(twice.cast("bigint")).alias("n"), F.sum(F.rand()).alias("drawn")
-    )
+    more = events.withColumn("share", F.rand()).withColumn("times", F.expr("if(v = 7, 2, 1)"))
+    each = more.withColumn("time", F.explode(F.sequence(F.lit(1), "times")))
+    return each.groupBy("k").agg(F.count("*").alias("n"), F.sum("share").alias("drawn"))
 
 
 def first_ones(events: Events):
@@ -116,6 +121,54 @@ class WrongTotals(Totals):
     """Adds one too many."""
 
     step = 1
+
+
+class Means(StatefulProcessor):
+    """Keeps the mean of what a key has too, in a format that a script leads to."""
+
+    step = 0
+
+    def init(self, handle):
+        self.total = handle.getValueState("total", "n BIGINT, sum BIGINT, mean DOUBLE")
+
+    def handleInputRows(self, key, rows, timerValues):
+        n, total = self.total.get()[:2] if self.total.exists() else (0, 0)
+        for row in rows:
+            n, total = n + 1, total + row.v + self.step
+        self.total.update((n, total, total / n))
+        yield Row(k=key[0], n=n, sum=total)
+
+    def close(self):
+        pass
+
+
+class WrongMeans(Means):
+    """Adds one too many."""
+
+    step = 1
+
+
+MIGRATIONS = "migrations"
+"""The folder with the script, which a test sets."""
+
+
+def _with_means(events, processor):
+    from statemigrate import migrated
+
+    return events.groupBy("k").transformWithState(
+        migrated(processor, migrations=MIGRATIONS),
+        "k STRING, n BIGINT, sum BIGINT",
+        "Update",
+        "None",
+    )
+
+
+def with_means(events: Events):
+    return _with_means(events, Means())
+
+
+def with_wrong_means(events: Events):
+    return _with_means(events, WrongMeans())
 
 
 def processed(events: Events):

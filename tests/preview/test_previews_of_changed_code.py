@@ -7,7 +7,7 @@ import previewed_code as code
 import pytest
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, preview
+from statemigrate import NewCode, init, preview
 from statemigrate.errors import CheckpointError, StatemigrateError
 from statemigrate.rewrite.questions import RewriteAnswers
 
@@ -33,14 +33,14 @@ class Query:
             query = writer.trigger(availableNow=True).start()
             assert query.awaitTermination(180)
 
-    def preview(self, function, batches=3, old=True, **options):
+    def preview(self, function, batches=3, old=True, migrations=None, **options):
         before = file_hashes(self.checkpoint)
         target = NewCode(named(function), mode=self.mode, old_code=self.name if old else None)
         found = preview(
             self.checkpoint,
             target=target,
             batches=batches,
-            migrations=None,
+            migrations=migrations,
             spark=self.spark,
             **options,
         )
@@ -127,7 +127,10 @@ def test_what_the_old_code_draws_is_noise_and_the_rest_is_compared(spark, tmp_pa
     }
     assert found.is_expected
     wrong = query.preview(code.drawn_and_counted_twice)
-    assert any("count" in each or ".n" in each for each in wrong.unexpected)
+    assert {text.partition(": ")[2].partition(":")[0] for text in wrong.unexpected} == {
+        "aggregation-0.count",
+        "output.n",
+    }
 
 
 def test_deduplication_is_previewed(spark, tmp_path):
@@ -149,6 +152,37 @@ def test_a_processor_is_previewed(spark, tmp_path):
     assert ("total", "sum") in fields(query.preview(code.processed_wrongly))
 
 
+SCRIPT = """
+from statemigrate.formats import Struct
+
+revision = "aaaa11112222"
+down_revision = None
+branch_labels = ("total",)
+store = "total"
+old = Struct("n BIGINT, sum BIGINT")
+new = Struct("n BIGINT, sum BIGINT, mean DOUBLE")
+
+
+def upgrade(value):
+    return {**value, "mean": value["sum"] / value["n"]}
+"""
+
+
+def test_state_is_migrated_live_by_scripts_with_the_same_result(spark, tmp_path, monkeypatch):
+    query = Query(spark, tmp_path, code.processed, "update")
+    init(migrations=tmp_path / "migrations")
+    versions = tmp_path / "migrations" / "versions"
+    (versions / "aaaa11112222_means.py").write_text(SCRIPT)
+    monkeypatch.setattr(code, "MIGRATIONS", str(tmp_path / "migrations"))
+    found = query.preview(code.with_means, migrations=tmp_path / "migrations")
+    assert (found.path, found.unexpected) == ("live", ())
+    assert found.square
+    assert all(each.is_same for each in found.square)
+    wrong = query.preview(code.with_wrong_means, migrations=tmp_path / "migrations")
+    assert {("total", "sum"), ("total", "mean")} <= fields(wrong)
+    assert not all(each.is_same for each in wrong.square)
+
+
 def test_input_that_is_gone_says_from_which_batch_on_there_is_all(spark, tmp_path):
     query = Query(spark, tmp_path, code.first_ones, "append")
     (query.inputs[0] / "2.json").unlink()
@@ -161,5 +195,12 @@ def test_input_that_is_gone_says_from_which_batch_on_there_is_all(spark, tmp_pat
 
 def test_code_that_fails_is_named_with_its_batch(minutes):
     with pytest.raises(StatemigrateError) as raised:
-        minutes.preview(code.minutes_counted_twice)
+        minutes.preview(code.minutes_that_fail, old=False)
     assert raised.value.code == "SM-PREVIEW-009"
+    assert raised.value.data["batch"] is not None
+
+
+def test_code_that_reads_a_stream_twice_is_refused(minutes):
+    with pytest.raises(StatemigrateError) as raised:
+        minutes.preview(code.minutes_counted_twice, old=False)
+    assert raised.value.code == "SM-PREVIEW-003"
