@@ -18,8 +18,8 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import chain
 from typing import Any
 
-from statemigrate.formats.avro.checks import leaf_of
 from statemigrate.formats.avro.generated import Source
+from statemigrate.formats.avro.leaves import leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes
 from statemigrate.formats.avro.writing import SHORT, SHORT_LONGS, leaf_writer, long_bytes, writer_of
 from statemigrate.formats.schema.nodes import (
