@@ -9,6 +9,7 @@ from pathlib import Path
 from benchmarks import (
     backfilling,
     cluster,
+    codecs,
     commits,
     dry_runs,
     dual_access,
@@ -30,6 +31,7 @@ _FULL = {
     "dual_access": dual_access.measure,
     "backfill": backfilling.measure,
     "commit": commits.measure,
+    "codec": codecs.measure,
     "native": native.measure,
     "pages": pages.measure,
     "pace": pacing.measure,
@@ -42,11 +44,12 @@ _FULL = {
     "cluster": cluster.measure,
 }
 # What needs an environment of its own is measured when it is named.
-_NAMED = {"peers": peers.measure}
+_NAMED = {"peers": peers.measure, "records": peers.records}
 _QUICK = {
     "engines": lambda: engines.measure(20_000, 4),
     "dual_access": lambda: dual_access.measure(10_000, 3),
     "backfill": lambda: backfilling.measure(100_000, 1),
+    "codec": lambda: codecs.measure(200, 2),
     "commit": lambda: commits.measure(200_000, 20_000, 5),
     "native": lambda: native.measure(1_000, 2),
     "pages": lambda: pages.measure(tuple(pages.smaller(each, 20) for each in pages.LOADS), 2),
@@ -61,7 +64,10 @@ _QUICK = {
     "sizes": lambda: sizes.measure(100_000, 1),
     "cluster": lambda: cluster.measure(5_000, 20, 2),
 }
-_NAMED_QUICK = {"peers": lambda: peers.measure(20_000, 50_000, 1)}
+_NAMED_QUICK = {
+    "peers": lambda: peers.measure(20_000, 50_000, 1),
+    "records": lambda: peers.records(2_000, 1),
+}
 
 
 def main() -> int:

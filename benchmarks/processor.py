@@ -8,6 +8,8 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from benchmarks.records import RecordKind
+
 STATE = "n BIGINT, total BIGINT, name STRING"
 RENAMED = "n BIGINT, amount BIGINT, name STRING"
 OUTPUT = "key STRING, n BIGINT, total BIGINT"
@@ -27,6 +29,27 @@ class Totals(StatefulProcessor):
             n, total, name = n + 1, total + row["amount"], row["name"]
         self.totals.update((n, total, name))
         yield Row(key=key[0], n=n, total=total)
+
+    def close(self) -> None:
+        pass
+
+
+class Records(StatefulProcessor):
+    """One get and one update of a record like those at work for each key."""
+
+    def __init__(self, kind: RecordKind) -> None:
+        self._kind = kind
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getValueState("totals", self._kind.ddl)
+        self._records = [tuple(self._kind.value(number).values()) for number in range(1000)]
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        found, count = self._state.get(), 0
+        for row in rows:
+            count += row["amount"] >= 0
+        self._state.update(self._records[int(key[0][4:]) % 1000])
+        yield Row(key=key[0], n=count, total=0 if found is None else len(found))
 
     def close(self) -> None:
         pass

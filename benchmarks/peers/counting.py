@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processor import OUTPUT, STATE, Totals
+from benchmarks.processor import OUTPUT, STATE, Records, Totals
+from benchmarks.records import RecordKind
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import Declared, Settings, plan_store
 from statemigrate.embedded.layout import Layout
@@ -22,32 +23,50 @@ _ROWS_A_BATCH = 10_000
 
 def counting(folder: Path, keys: int, rounds: int) -> list[dict[str, float]]:
     """Seconds, of the clock and of processors, of each batch that touches every key once."""
-    state, stores = PartitionState(), stores_of()
+    return _timed(folder, keys, rounds, Totals(), STATE)
+
+
+def keeping_records(
+    folder: Path, keys: int, rounds: int, kind: RecordKind
+) -> list[dict[str, float]]:
+    """The same of a processor that reads a record and writes another one for each key."""
+    return _timed(folder, keys, rounds, Records(kind), kind.ddl)
+
+
+def _timed(
+    folder: Path, keys: int, rounds: int, processor_: Any, ddl: str
+) -> list[dict[str, float]]:
+    state, stores = PartitionState(), stores_of(ddl)
     found = []
     for version in range(rounds):
         batches = list(_input(keys, version))
         began, processor = time.perf_counter(), time.process_time()
-        touched, state = run_batch(folder, version, state, stores, iter(batches))
+        touched, state = run_batch(folder, version, state, stores, iter(batches), processor_)
         passed = time.perf_counter() - began
         found.append({"seconds": passed, "processor": time.process_time() - processor})
         assert touched == keys
     return found
 
 
-def stores_of() -> dict[str, Any]:
+def stores_of(ddl: str = STATE) -> dict[str, Any]:
     """The plan of the processor's only store."""
-    declared = Declared("totals", "value", struct_of(STATE))
+    declared = Declared("totals", "value", struct_of(ddl))
     return {"totals": plan_store(declared, None, None, Settings())}
 
 
 def run_batch(
-    folder: Path, version: int, state: PartitionState, stores: dict[str, Any], rows: Iterator[Any]
+    folder: Path,
+    version: int,
+    state: PartitionState,
+    stores: dict[str, Any],
+    rows: Iterator[Any],
+    code: Any = None,
 ) -> tuple[int, PartitionState]:
     """Run and commit a batch of Arrow batches; its rows of output, and the state after it."""
     schema = BatchSchema(struct_of(_ROWS), struct_of(_KEY), (0,), struct_of(OUTPUT))
     plan = _plan(Layout.of(folder / "checkpoint"), folder, version, state, stores)
     report, output = PartitionReport(0), OutputRows(schema.output)
-    made = processed(rows, plan, schema, Totals(), report, output)
+    made = processed(rows, plan, schema, code or Totals(), report, output)
     touched = sum(batch.num_rows for batch in made)
     return touched, PartitionState.from_json(report.state)
 

@@ -14,10 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
 from quixstreams.state.rocksdb.partition import RocksDBStorePartition
+
+from benchmarks.records import KINDS, as_json, least
 
 _A_TRANSACTION = 10_000
 logging.disable(logging.CRITICAL)
@@ -42,6 +45,44 @@ def count(partition: Any, keys: list[bytes], amount: int) -> None:
         state.set("totals", {"n": totals["n"] + 1, "total": totals["total"] + amount, "name": name})
     transaction.prepare()
     transaction.flush()
+
+
+def records(number: int, rounds: int) -> None:
+    """A record like those at work, for each kind so many rounds: read, another one written."""
+    keys = [f"key-{each}".encode() for each in range(number)]
+    for kind in KINDS:
+        made = [as_json(kind.value(each)) for each in range(1000)]
+        with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+            partition = RocksDBStorePartition(f"{folder}/state")
+            for _ in range(rounds):
+                timed(partial(keep, partition, keys, made))
+            partition.close()
+
+
+def keep(partition: Any, keys: list[bytes], made: list[Any]) -> None:
+    transaction = partition.begin()
+    for key in keys:
+        state = transaction.as_state(key)
+        state.get("record")
+        state.set("record", made[int(key[4:]) % 1000])
+    transaction.prepare()
+    transaction.flush()
+
+
+def codec(number: int, rounds: int) -> None:
+    """Microseconds of a processor to write and to read a record of each kind, the least."""
+    for kind in KINDS:
+        made = [as_json(kind.value(each)) for each in range(number)]
+        written = [orjson.dumps(each) for each in made]
+        print(
+            json.dumps(
+                {
+                    "encode": least(orjson.dumps, made, rounds),
+                    "decode": least(orjson.loads, written, rounds),
+                }
+            ),
+            flush=True,
+        )
 
 
 def migrating(number: int, rounds: int) -> None:
@@ -92,5 +133,6 @@ def timed(action: Callable[[], None]) -> None:
     print(json.dumps(figures), flush=True)
 
 
+_WHAT = {"counting": counting, "records": records, "codec": codec, "migrating": migrating}
 if __name__ == "__main__":
-    {"counting": counting, "migrating": migrating}[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
+    _WHAT[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
