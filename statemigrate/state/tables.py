@@ -24,7 +24,6 @@ from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import no_such_store
-from statemigrate.state.reader import keys_from_texts
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -294,6 +293,8 @@ class StateTable:
         of its column's type.
         """
         from pyspark.sql.types import StructType
+
+        from statemigrate.state.reader import keys_from_texts
 
         layout = self.layout
         fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]
