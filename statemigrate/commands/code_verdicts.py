@@ -25,7 +25,7 @@ from statemigrate.pages.record import PagesRecord, is_marker, variable_of
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.rewrite.windows import WindowFinding
 from statemigrate.state.project import Project
 
 

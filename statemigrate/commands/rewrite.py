@@ -53,8 +53,7 @@ from statemigrate.rewrite.window_columns import (
     observe_windows,
 )
 from statemigrate.rewrite.window_comparison import ObservedWindows
-from statemigrate.rewrite.window_findings import WindowFinding
-from statemigrate.rewrite.windows import Meanings
+from statemigrate.rewrite.windows import Meanings, WindowFinding
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.project import Project
 

@@ -38,7 +38,7 @@ from statemigrate.rewrite.seed_tables import Table, is_json
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_columns import find_windows, observe_windows
 from statemigrate.rewrite.window_comparison import ObservedWindows
-from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.rewrite.windows import WindowFinding
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from statemigrate.checkpoint.rows.hashing import SEED, hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 from statemigrate.formats.arrow_values import has_maps
-from statemigrate.rewrite.checksum import Checksum
+from statemigrate.rewrite.report import Checksum
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -24,7 +24,6 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorSh
 from statemigrate.errors import StatemigrateError, StorageError
 from statemigrate.pages.record import is_large
 from statemigrate.rewrite.arrow_types import row_type
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.families import (
@@ -41,7 +40,7 @@ from statemigrate.rewrite.partitioning import partition_of
 from statemigrate.rewrite.questions import RewriteAnswers, plain_start
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.record import FieldSource, field_sources
-from statemigrate.rewrite.report import FamilyReport, RewriteReport
+from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport
 from statemigrate.rewrite.scripts import Scripted, Scripts
 from statemigrate.rewrite.transform import Changes, unwrapped, wrapped_again
 from statemigrate.rewrite.verify_findings import Found, LoadedState, MadePages, ScriptsAgain

@@ -20,11 +20,11 @@ from statemigrate.rewrite.aggregate_pairing import (
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.families import FunctionRows
 from statemigrate.rewrite.questions import UNKNOWN, Asked, Question, buffer_start, plain_start
-from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import (
     ChangedKey,
     SessionWindow,
     TimeWindow,
+    WindowFinding,
     duration,
     timestamp_text,
 )

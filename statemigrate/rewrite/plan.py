@@ -48,7 +48,7 @@ from statemigrate.rewrite.sources import (
     new_logs,
     plan_sources,
 )
-from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.rewrite.windows import WindowFinding
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from statemigrate.rewrite.column_pairing import family_label
 from statemigrate.rewrite.families import CombinedFamily, FamilyPlan, FunctionRows, MatchedFamily
 from statemigrate.rewrite.fields import FieldChange, StructChange
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
-from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.rewrite.windows import WindowFinding
 
 
 def plan_document(plan: RewritePlan) -> dict[str, Any]:

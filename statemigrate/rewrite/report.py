@@ -17,10 +17,9 @@ from statemigrate.files.documents import (
     understood,
     unsealed,
 )
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.log_record import SHAPE as LOGS
 from statemigrate.rewrite.log_record import LogRecord
-from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.rewrite.windows import WindowFinding
 
 REPORT = "statemigrate/rewrite.json"
 """Where it is, below the new checkpoint."""
@@ -54,6 +53,39 @@ _SHAPE = {
     "windows": Maybe([OBJECT], missing=True),
     "logs": Maybe(LOGS, missing=True),
 }
+
+
+_LIMIT = 1 << 64
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """The ``count`` of rows and the sums of their two hashes."""
+
+    count: int = 0
+    first: int = 0
+    second: int = 0
+
+    def __add__(self, other: Checksum) -> Checksum:
+        first, second = self.first + other.first, self.second + other.second
+        return Checksum(self.count + other.count, first % _LIMIT, second % _LIMIT)
+
+    @classmethod
+    def of(cls, count: int, first: Any, second: Any) -> Checksum:
+        """From sums as Spark or numpy give them: None for no rows, or negative."""
+        return cls(count, int(first or 0) % _LIMIT, int(second or 0) % _LIMIT)
+
+    @property
+    def text(self) -> str:
+        """The 128 bits as 32 hex characters."""
+        return f"{self.first:016x}{self.second:016x}"
+
+    @classmethod
+    def from_text(cls, count: int, text: str) -> Checksum:
+        """What `text` gave. Raises ValueError."""
+        if len(text) != 32:
+            raise ValueError(f"{text[:40]!r} are no 32 hex characters")
+        return cls(count, int(text[:16], 16), int(text[16:], 16))
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,8 @@ from statemigrate.checkpoint.stores.files import read_snapshot
 from statemigrate.errors import RewriteError
 from statemigrate.files import Entry, Files, local_path
 from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.native.checkpoint import uri_of
+from statemigrate.native.moved import uri_of
 from statemigrate.native.retrying import whole
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.operator import OperatorRun, Read
@@ -36,9 +35,9 @@ from statemigrate.rewrite.partitioning import survey
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.reading import StateReader, rewriting_session
 from statemigrate.rewrite.record import check_functions, functions_document
-from statemigrate.rewrite.report import FamilyReport, RewriteReport, ScriptsRun
+from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport, ScriptsRun
 from statemigrate.rewrite.window_columns import windows_in
-from statemigrate.rewrite.window_findings import WindowFinding
+from statemigrate.rewrite.windows import WindowFinding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -260,11 +259,7 @@ def run_plan(
 def _runs(
     plan: RewritePlan, origin: Origin, target: Target, spark: SparkSession, session: SparkSession
 ) -> list[OperatorRun]:
-    reader, stored, unchanged = (
-        origin.reader(plan, spark),
-        origin.stored(plan),
-        origin.unchanged_operators(plan),
-    )
+    reader, unchanged = origin.reader(plan, spark), origin.unchanged_operators(plan)
     return [
         OperatorRun(
             plan,
@@ -272,7 +267,6 @@ def _runs(
             reader,
             target.files,
             session,
-            None if each.old is None else stored.get(each.old.number),
             None if each.new is None else unchanged.get(each.new.number),
         )
         for each in plan.operators

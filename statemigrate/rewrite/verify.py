@@ -13,13 +13,12 @@ from statemigrate.errors import CheckpointError, RewriteError, StorageError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import read_record
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.derived_rows import Derivation, join_problems
 from statemigrate.rewrite.forgotten_sources import RestoredFamily, read_restored, without_families
 from statemigrate.rewrite.partitioning import Survey, survey
 from statemigrate.rewrite.reading import RowReader, StateReader, rewriting_session
-from statemigrate.rewrite.report import FamilyReport, RewriteReport, read_report
+from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport, read_report
 from statemigrate.rewrite.verify_findings import (
     Found,
     LoadedState,

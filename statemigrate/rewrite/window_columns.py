@@ -31,7 +31,6 @@ from statemigrate.rewrite.window_comparison import (
     compare_windows,
     lost_parts,
 )
-from statemigrate.rewrite.window_findings import WindowFinding
 from statemigrate.rewrite.windows import (
     ChangedKey,
     KeyMeaning,
@@ -39,6 +38,7 @@ from statemigrate.rewrite.windows import (
     SessionWindow,
     TimeWindow,
     Window,
+    WindowFinding,
     differs,
 )
 from statemigrate.state.protocol import reraising_worker_errors

@@ -12,17 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.rewrite.windows import SessionWindow, TimeWindow
+from statemigrate.rewrite.windows import SessionWindow, TimeWindow, Verdict
 
-Verdict = Literal["same", "other", "missing", "unknown", "unseen", "changed"]
-"""What is known of the new code's windows: state says nothing against them; rows are in windows
-which it does not make; windows are not there that it would have made; nothing can be compared;
-there is no row, and there were events; or the old code says that it made others."""
 Micros = npt.NDArray[np.int64]
 
 

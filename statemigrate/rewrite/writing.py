@@ -40,14 +40,14 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.values import ValueCodec, merged_values
 from statemigrate.checkpoint.rows.wrapping import RowLayout
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter
+from statemigrate.checkpoint.stores.files import SnapshotWriter
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.checks import id_before, in_order
-from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import NAMES, Tally
 from statemigrate.rewrite.entries import MERGED, ORIGINS
+from statemigrate.rewrite.report import Checksum
 from statemigrate.rewrite.rocksdb_writing import RocksDBStore
 
 # Families that only say again what a variable has, made from its rows as Spark makes them.

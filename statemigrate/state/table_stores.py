@@ -28,8 +28,8 @@ from statemigrate.files import Files
 from statemigrate.formats import Format
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.migration import BASE, Lineage, Path
-from statemigrate.native.checkpoint import is_pages, name_in
 from statemigrate.native.deployment_check import StoreRecord, read_record
+from statemigrate.native.operators import is_pages, name_in
 from statemigrate.pages.record import (
     is_marker,
     large_of,

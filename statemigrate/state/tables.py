@@ -338,10 +338,10 @@ class StateTable:
         """The rows for any reader of Arrow's streams; each call reads them from the start."""
         import pyarrow as pa
 
-        reader = pa.RecordBatchReader.from_batches(self.schema, self._noting_failures())
+        reader = pa.RecordBatchReader.from_batches(self.schema, self._with_failures())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _noting_failures(self) -> Iterator[pa.RecordBatch]:
+    def _with_failures(self) -> Iterator[pa.RecordBatch]:
         try:
             yield from self.batches()
         except Exception as error:

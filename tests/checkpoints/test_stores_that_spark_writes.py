@@ -8,7 +8,8 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.files import hdfs_version, rocksdb_version, store_folder
-from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
+from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.files import LocalFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -26,12 +27,16 @@ def state_of(root, partition, store=0):
     folder = store_folder(operator.number, partition, operator.stores[store].name)
     if not is_rocksdb(shape.conf):
         version = hdfs_version(files, folder, shape.batch + 1)
-        batches = list(read_hdfs_state(files, version, shape.conf))
-        return Rows.concat([k for k, _ in batches]), Rows.concat([v for _, v in batches])
+        return joined(read_hdfs_state(files, version, shape.conf))
     ids = shape.commits[shape.batch].state_ids
     unique_id = ids and ids[operator.number][partition][store]
     version = rocksdb_version(files, folder, shape.batch + 1, unique_id, codec_of(shape.conf))
-    return read_changelog_state(files, version, shape.conf)
+    return joined(RocksDBState(files, version, shape.conf).rows())
+
+
+def joined(batches):
+    found = list(batches)
+    return Rows.concat([k for k, _ in found]), Rows.concat([v for _, v in found])
 
 
 def decoded(root, partition, *, before=(0, 0), store=0):

@@ -1,7 +1,7 @@
 """The state of one partition of a store, read from its files without Spark.
 
-All of the HDFS-backed provider, and of the RocksDB provider what is in changelogs: a snapshot with
-SST files needs RocksDB itself.
+All of the HDFS-backed provider, and the changelogs of the RocksDB provider, whose tables
+`rocksdb_state` reads.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ from statemigrate.checkpoint.logs.entries import (
 from statemigrate.checkpoint.rows.buffers import Rows, joined, numpy_array, within
 from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes, read_changelog
-from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, read_snapshot
-from statemigrate.checkpoint.stores.hdfs_files import read_state_file
+from statemigrate.checkpoint.stores.files import (
+    Snapshot,
+    StoreVersion,
+    read_snapshot,
+    read_state_file,
+)
 from statemigrate.checkpoint.stores.integrity import verified
-from statemigrate.errors import UnsupportedError
 from statemigrate.files import Files
 
 # What is left of changes, one after the other: each key once, with its value.
@@ -133,26 +136,6 @@ def read_hdfs_state(
         return
     changes = _state_files(files, [*filter(None, [version.snapshot]), *version.changes], conf)
     yield fold_state(changes, conf)
-
-
-def read_changelog_state(
-    files: Files, version: StoreVersion, conf: Mapping[str, str]
-) -> tuple[Rows, Rows]:
-    """The keys and values of a version of the RocksDB provider that is in changelogs only.
-
-    Keys begin with the number of their column family where the store has families. Raises
-    `UnsupportedError` for one with SST files, `CorruptFileError` for a damaged file.
-    """
-    if version.shared:
-        raise UnsupportedError(
-            "SM-STATE-018",
-            f"{files.location}/{version.snapshot} has SST files",
-            expected="a store whose state is in changelogs only",
-            found=f"{len(version.shared)} files of RocksDB",
-            next_action="read it through Spark's state reader, or with RocksDB",
-            path=f"{files.location}/{version.snapshot}",
-        )
-    return fold_state(read_changes(files, version, conf), conf)
 
 
 def read_changes(files: Files, version: StoreVersion, conf: Mapping[str, str]) -> Iterator[Changes]:

@@ -9,7 +9,7 @@ import pytest
 from support.arrow_rows import arrow
 from support.spark_checkpoints import struct
 
-from statemigrate.checkpoint.codecs.opening import compressing
+from statemigrate.checkpoint.codecs import compressing
 from statemigrate.checkpoint.logs.entries import (
     CODEC,
     HDFS_PROVIDER,
@@ -32,7 +32,8 @@ from statemigrate.checkpoint.stores.changelog import (
     records,
 )
 from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
+from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import LocalFiles
 
@@ -88,9 +89,11 @@ class Store:
         self.path.write_bytes(data)
         version = StoreVersion("", 1, None, (self.path.name,))
         if self.layout.rocksdb:
-            found = [read_changelog_state(self._files, version, self._conf)]
+            found = list(RocksDBState(self._files, version, self._conf).rows())
         else:
             found = list(read_hdfs_state(self._files, version, self._conf))
+        if not found:
+            return {}
         keys, values = (Rows.concat(each) for each in zip(*found, strict=True))
         decoded, owners = self._values.decode(values, keys)
         found_keys = self._keys.decode(keys).field("k").to_pylist()

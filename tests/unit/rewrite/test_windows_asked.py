@@ -14,8 +14,13 @@ from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.window_columns import NewWindows, changed_keys, find_windows
 from statemigrate.rewrite.window_comparison import ObservedWindows
-from statemigrate.rewrite.window_findings import WindowFinding
-from statemigrate.rewrite.windows import ChangedKey, KeyMeaning, SessionWindow, TimeWindow
+from statemigrate.rewrite.windows import (
+    ChangedKey,
+    KeyMeaning,
+    SessionWindow,
+    TimeWindow,
+    WindowFinding,
+)
 from statemigrate.windows import window_around
 
 MINUTE = 60_000_000
