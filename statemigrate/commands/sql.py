@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.commands.arguments import require_alone, required
 from statemigrate.formats.arrow_values import plain_values
-from statemigrate.native.retrying import looks_again
-from statemigrate.state.tables import open_state
+from statemigrate.native.retrying import looks_again, retried
+from statemigrate.state.project import Project
+from statemigrate.state.tables import StateTables, open_state, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from statemigrate.commands.fleet import Named
+    from statemigrate.configuration import NamedCheckpoint
     from statemigrate.native.session import Spark
 
 
 @dataclass(frozen=True)
 class Selected:
-    """What a statement of SQL gave, as of a committed ``batch``; ``table`` is one of Arrow."""
+    """What a statement of SQL gave; ``table`` is one of Arrow.
 
-    batch: int
+    ``batch`` is the committed batch whose state it is. Of several checkpoints it is None, and
+    ``batches`` has that of each by its name.
+    """
+
+    batch: int | None
     table: pa.Table
+    batches: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -39,14 +49,15 @@ class Selected:
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON, which has its own forms for dates, decimals and bytes."""
-        return {"batch": self.batch, "columns": list(self.columns), "rows": self.rows}
+        as_of = {"batches": dict(self.batches)} if self.batch is None else {"batch": self.batch}
+        return {**as_of, "columns": list(self.columns), "rows": self.rows}
 
 
-@looks_again
 def sql(  # noqa: PLR0913 - all but two by name
     query: str,
-    checkpoint: str | Path,
+    checkpoint: str | Path | None = None,
     *,
+    checkpoints: Named | None = None,
     batch: int | None = None,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
@@ -57,20 +68,63 @@ def sql(  # noqa: PLR0913 - all but two by name
 ) -> Selected:
     """The rows that one SELECT gives over the stores of a checkpoint, each a table of its name.
 
-    It runs in DuckDB, which reads the tables alone: no file and no address. The other parameters
-    are those of `open_state`, which says what columns there are. Raises `SqlError` for a statement
-    that writes or that DuckDB refuses, `MissingPackageError` without DuckDB, and the errors of
-    `open_state`.
+    With ``checkpoints``, paths by name, each is a schema of its name with its stores, at its newest
+    batch. The query runs in DuckDB, which reads the tables alone: no file and no address. The other
+    parameters are those of `open_state`, which says what columns there are.
+
+    Raises `SqlError` for a statement that writes or that DuckDB refuses, `MissingPackageError`
+    without DuckDB, and the errors of `open_state`, also where one of several checkpoints cannot be
+    read.
     """
-    state = open_state(
+    project = Project(migrations, targets or {}, stores or {}, spark, operator)
+    if checkpoints is None:
+        return _of_one(query, required("sql", checkpoint), batch, project, mask)
+    require_alone("sql", checkpoint=checkpoint, batch=batch, operator=operator)
+    from statemigrate.commands.fleet import named_checkpoints
+
+    return _of_several(query, named_checkpoints(checkpoints), project, mask)
+
+
+@looks_again
+def _of_one(
+    query: str, checkpoint: str | Path, batch: int | None, project: Project, mask: Sequence[str]
+) -> Selected:
+    state = _opened(checkpoint, batch, project, mask)
+    return Selected(state.batch, state.sql(query))
+
+
+def _of_several(
+    query: str, named: Sequence[NamedCheckpoint], project: Project, mask: Sequence[str]
+) -> Selected:
+    states: dict[str, StateTables] = {}
+
+    def select() -> Selected:
+        for each in named:
+            opened = partial(_opened, each.path, None, project.at(each), mask)
+            states[each.name] = retried(opened, each.path)
+        table = selected(query, None, states)
+        return Selected(None, table, {name: each.batch for name, each in states.items()})
+
+    try:
+        return select()
+    except Exception:
+        # A running query may have removed what was read of its state.
+        overtaken = [each.checkpoint for each in states.values() if each.failure is not None]
+        if not overtaken:
+            raise
+        return retried(select, overtaken[0])
+
+
+def _opened(
+    checkpoint: str | Path, batch: int | None, project: Project, mask: Sequence[str]
+) -> StateTables:
+    return open_state(
         checkpoint,
         batch=batch,
-        migrations=migrations,
-        targets=targets,
-        operator=operator,
-        stores=stores,
+        migrations=project.migrations,
+        targets=project.targets,
+        operator=project.operator,
+        stores=project.stores,
         mask=mask,
-        spark=spark,
+        spark=project.spark,
     )
-    found = state.sql(query)
-    return Selected(state.batch, found)

@@ -14,8 +14,12 @@ class SqlError(StatemigrateError):
     """A statement that does not only read, or that DuckDB refuses. Data: ``statement``."""
 
 
-def connected(tables: Mapping[str, Any]) -> Any:
-    """A connection with ``tables``, whatever gives a stream of Arrow, by their names.
+Tables = Mapping[str, Any]
+"""Whatever gives a stream of Arrow, by the names of tables."""
+
+
+def connected(tables: Tables, schemas: Mapping[str, Tables] | None = None) -> Any:
+    """A connection with ``tables``, and with those of each of ``schemas`` in a schema of its name.
 
     It reaches no file and no address, and its settings are locked. Raises `MissingPackageError`.
     """
@@ -33,6 +37,13 @@ def connected(tables: Mapping[str, Any]) -> Any:
     connection = duckdb.connect(":memory:")
     for name, table in tables.items():
         connection.register(name, table)
+    for schema, own in (schemas or {}).items():
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_named(schema)}")
+        for name, table in own.items():
+            source = f"{schema}.{name}"
+            connection.register(source, table)
+            view = f"{_named(schema)}.{_named(name)}"
+            connection.execute(f"CREATE VIEW {view} AS FROM {_named(source)}")
     for setting in (
         "SET python_enable_replacements = false",
         "SET autoinstall_known_extensions = false",
@@ -45,12 +56,22 @@ def connected(tables: Mapping[str, Any]) -> Any:
     return connection
 
 
-def select(tables: Mapping[str, Any], query: str) -> Any:
+def select(tables: Tables, query: str, schemas: Mapping[str, Tables] | None = None) -> Any:
     """The rows that one statement of SQL selects, as a table of Arrow.
+
+    The parameters are those of `connected`.
 
     Raises `SqlError` for several statements, one that writes, and what DuckDB refuses.
     """
-    connection = connected(tables)
+    connection = connected(tables, schemas)
+    names = [
+        *tables,
+        *(
+            f"{_named(each)}.{_named(name)}"
+            for each in schemas or {}
+            for name in (schemas or {})[each]
+        ),
+    ]
     import duckdb
 
     try:
@@ -63,7 +84,7 @@ def select(tables: Mapping[str, Any], query: str) -> Any:
         raise SqlError(
             "SM-SQL-002",
             "DuckDB refuses the statement",
-            expected=f"SQL over the tables {', '.join(tables)}",
+            expected=f"SQL over the tables {', '.join(names)}",
             found=str(error).strip(),
             next_action="correct the statement; names that are no words take double quotes, as in "
             'select * from "aggregation-0"',
@@ -71,6 +92,11 @@ def select(tables: Mapping[str, Any], query: str) -> Any:
         ) from error
     finally:
         connection.close()
+
+
+def _named(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _not_reading(query: str, kinds: list[str]) -> SqlError:

@@ -24,7 +24,6 @@ from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import no_such_store
-from statemigrate.state.reader import keys_from_texts
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -113,23 +112,19 @@ class StateTables:
         """
         from statemigrate.state.sql import connected
 
-        return connected({name: self[name] for name in (*self.stores, *self.internal)})
+        return connected(self.tables)
 
     def sql(self, query: str) -> pa.Table:
         """The rows that one SELECT gives, as a table of Arrow; each store is a table of its name.
 
         Raises `SqlError` for a statement that writes, or that DuckDB refuses.
         """
-        from statemigrate.state.sql import select
+        return selected(query, self, {})
 
-        tables = {name: self[name] for name in (*self.stores, *self.internal)}
-        self.failure = None
-        try:
-            return select(tables, query)
-        except SqlError as error:
-            if self.failure is not None:
-                raise self.failure from error
-            raise
+    @property
+    def tables(self) -> dict[str, StateTable]:
+        """All tables by their names, those that Spark keeps for itself too."""
+        return {name: self[name] for name in (*self.stores, *self.internal)}
 
     def __getitem__(self, name: str) -> StateTable:
         """A store. Raises `CheckpointError` for a name that is none."""
@@ -299,6 +294,8 @@ class StateTable:
         """
         from pyspark.sql.types import StructType
 
+        from statemigrate.state.reader import keys_from_texts
+
         layout = self.layout
         fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]
         return keys_from_texts(StructType.fromJson({"type": "struct", "fields": fields}), words)
@@ -388,6 +385,26 @@ class StateTable:
         return TableColumns(
             rows.key, rows.user_key, rows.value, rows.has_several, self.batch, self._state.mask
         )
+
+
+def selected(query: str, state: StateTables | None, named: Mapping[str, StateTables]) -> pa.Table:
+    """The rows that one SELECT gives over the tables of a state, and of others in named schemas.
+
+    Raises as `StateTables.sql`, and what reading the rows raised.
+    """
+    from statemigrate.state.sql import select
+
+    every = [*named.values(), *([] if state is None else [state])]
+    for each in every:
+        each.failure = None
+    schemas = {name: each.tables for name, each in named.items()}
+    try:
+        return select({} if state is None else state.tables, query, schemas)
+    except SqlError as error:
+        for each in every:
+            if each.failure is not None:
+                raise each.failure from error
+        raise
 
 
 def compared(before: StateTable, after: StateTable, key: Sequence[Any] = ()) -> pa.Table:

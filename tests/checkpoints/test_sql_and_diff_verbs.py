@@ -121,3 +121,46 @@ def test_no_java_starts_to_look_at_state(checkpoint, words, tmp_path):
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout
+
+
+def test_sql_asks_all_named_checkpoints_each_a_schema(made, checkpoint, tmp_path, monkeypatch):
+    other = made("windows", "hdfs").checkpoint
+    (tmp_path / "statemigrate.toml").write_text(
+        f'[checkpoints]\norders = {str(checkpoint)!r}\n"it\'s" = {str(other)!r}\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    query = (
+        'SELECT (SELECT count(*) FROM orders."aggregation-0"), '
+        '(SELECT count(*) FROM "it\'s"."aggregation-0")'
+    )
+    found = json.loads(typed("--json", "sql", query, "--all"))
+    expected = [
+        statemigrate.open_state(each, migrations=None)["aggregation-0"].count()
+        for each in (checkpoint, other)
+    ]
+    assert found["rows"] == [expected]
+    assert found["batches"] == {
+        name: statemigrate.open_state(each, migrations=None).batch
+        for name, each in (("orders", checkpoint), ("it's", other))
+    }
+    joined = 'SELECT k FROM orders."aggregation-0" JOIN "it\'s"."aggregation-0" USING (k)'
+    assert json.loads(typed("--json", "sql", joined, "--all"))["rows"]
+    some = 'SELECT count(*) FROM orders."aggregation-0"'
+    assert json.loads(typed("--json", "sql", some, "--all", "--match", "ord*"))["rows"] == [
+        expected[:1]
+    ]
+    assert "SM-SQL-002" in typed("sql", query, "--all", "--match", "ord*", code=1)
+    assert "SM-SQL-001" in typed("sql", "DROP SCHEMA orders CASCADE", "--all", code=1)
+    typed("sql", query, "--all", "--batch", 1, code=2)
+    same = statemigrate.sql(some, checkpoints={"orders": checkpoint}, migrations=None)
+    assert (same.batch, same.rows) == (None, [tuple(expected[:1])])
+
+
+def test_sql_over_all_checkpoints_leaves_none_out_that_cannot_be_read(
+    checkpoint, tmp_path, monkeypatch
+):
+    (tmp_path / "statemigrate.toml").write_text(
+        f"[checkpoints]\norders = {str(checkpoint)!r}\ngone = '{tmp_path}/gone'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert "gone" in typed("sql", "SELECT 1", "--all", code=1)
