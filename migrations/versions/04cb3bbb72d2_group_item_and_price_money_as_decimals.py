@@ -5,9 +5,8 @@ Revises: base
 Create Date: 2026-11-21 01:01:32.698664
 """
 
-from decimal import Decimal
-
-from statemigrate.formats import Struct, Value
+from statemigrate.formats import Struct
+from statemigrate.lenses import lens, scale, wrap
 
 # Identify the script; `statemigrate new` keeps them right.
 revision = "04cb3bbb72d2"
@@ -30,35 +29,9 @@ new = Struct("""
     price STRUCT<bids: BIGINT, total: DECIMAL(18,2), highest: DECIMAL(18,2)>
 """)
 
-
-def upgrade(value: Value) -> Value:
-    return {
-        "seller": value["seller"],
-        "item": {"name": value["name"], "category": value["category"]},
-        "price": {
-            "bids": value["bids"],
-            "total": to_amount(value["total"]),
-            "highest": to_amount(value["highest"]),
-        },
-    }
-
-
-def downgrade(value: Value) -> Value:
-    # Code written for the new format may leave out a whole group.
-    item, price = value["item"] or {}, value["price"] or {}
-    return {
-        "seller": value["seller"],
-        "name": item.get("name"),
-        "category": item.get("category"),
-        "bids": price.get("bids"),
-        "total": to_cents(price.get("total")),
-        "highest": to_cents(price.get("highest")),
-    }
-
-
-def to_amount(cents: int | None) -> Decimal | None:
-    return None if cents is None else Decimal(cents).scaleb(-2)
-
-
-def to_cents(amount: Decimal | None) -> int | None:
-    return None if amount is None else int(amount.scaleb(2))
+change = lens(
+    wrap("item", "name", "category"),
+    wrap("price", "bids", "total", "highest"),
+    scale("price.total", places=2, type="DECIMAL(18,2)", unfit="fail"),
+    scale("price.highest", places=2, type="DECIMAL(18,2)", unfit="fail"),
+)

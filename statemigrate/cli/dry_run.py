@@ -32,6 +32,7 @@ from statemigrate.inspect.report import DryRunReport, Example, Failure, FamilyTr
 from statemigrate.inspect.report_text import (
     already,
     backfill,
+    broken,
     constant,
     counted,
     duration,
@@ -110,9 +111,10 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
 
     The command reads the last committed batch; the query may be running. It migrates every value as
     the query would, or a sample, and reports failures and their causes, values that do not survive
-    the way back, the changes, and the time of a backfill. Exit code 1 if a value fails, or if a
-    field loses its values and the script does not name it in `drops`. --all takes every store with
-    scripts in all named checkpoints.
+    the way back, the changes, and the time of a backfill. Exit code 1 if a value fails, if a field
+    loses its values and the script does not name it in `drops`, or if a script's functions do not
+    undo each other and it claims that they do, by lenses or by `lossless = True`. --all takes every
+    store with scripts in all named checkpoints.
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.verbs import dry_run as try_out
@@ -261,6 +263,7 @@ def _print_family(family: FamilyTrial) -> None:
     _print_field_outcomes(family)
     _say(f"Round trips: {round_trips(family)}")
     _print_differences(family)
+    _print_broken_laws(family)
     if family.fields:
         _say(f"Fields, compared in {counted(family.looked_at, 'value')}:")
         print_rows(_FIELDS, _effects(family), lines=True)
@@ -292,6 +295,17 @@ def _print_differences(family: FamilyTrial) -> None:
         for example in difference.examples:
             key, before, after = _sides(example)
             _data(f"    key {key}: {before} came back as {after}")
+
+
+def _print_broken_laws(family: FamilyTrial) -> None:
+    for each in family.broken_laws:
+        _say(f"Broken law: {visible(broken(each))}", "bold red")
+        for example in each.examples:
+            key, before, after = _sides(example)
+            _data(f"    key {key}: {before}{'' if each.cause else f' came back as {after}'}")
+        if each.smallest is not None:
+            _, before, after = _sides(each.smallest)
+            _data(f"    smallest: {before}{'' if each.cause else f' came back as {after}'}")
 
 
 def _print_costs(report: DryRunReport) -> None:

@@ -22,6 +22,19 @@ from statemigrate.quoting import argument
 if TYPE_CHECKING:
     from statemigrate.commands.new_script import NewScript
     from statemigrate.formats import Format
+    from statemigrate.migration import Question
+
+
+def _renames(
+    ctx: click.Context,  # noqa: ARG001
+    parameter: click.Parameter,  # noqa: ARG001
+    pairs: tuple[str, ...],
+) -> dict[str, str]:
+    split = [pair.partition("=") for pair in pairs]
+    for old, _, new in split:
+        if not old or not new:
+            raise click.UsageError("--rename takes OLD=NEW, as in name=item.title.")
+    return {old: new for old, _, new in split}
 
 
 @click.command(
@@ -74,6 +87,20 @@ if TYPE_CHECKING:
     metavar="REVISION",
     help="Open this script in your editor, and then show it, in place of writing a new one.",
 )
+@click.option(
+    "--lens/--functions",
+    "lens",
+    default=None,
+    help="With --to or --autogenerate: declare the change with lenses, or write functions.  "
+    "[default: lenses where they say all that differs]",
+)
+@click.option(
+    "--rename",
+    metavar="OLD=NEW",
+    multiple=True,
+    callback=_renames,
+    help="Field of the old format that has another name in the new one; may be repeated.",
+)
 @operator_option
 @shared_options()
 @click.pass_obj
@@ -92,13 +119,17 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     onto: str | None,
     apply: bool,
     edit: str | None,
+    lens: bool | None,
+    rename: dict[str, str],
 ) -> None:
     """Write a new migration script for STORE.
 
     It follows the store's newest script and has that script's format as `old`. You fill in the
     missing formats and `upgrade`. For a store's first script, --to alone makes a baseline, which
-    records the current format of the state. --from-checkpoint and --to write all that a store's
-    first change needs: the folder, the record of the format that the state has, and the script.
+    records the current format of the state. If lenses say all that differs between two formats, the
+    script declares them; a field has another name only where --rename says so. --from-checkpoint
+    and --to write all that a store's first change needs: the folder, the record of the format that
+    the state has, and the script.
 
     A store has two heads if two people each wrote a script on the same one. With --rebase, the
     branch that was applied stays, or else the older one. The scripts of the other branch follow it,
@@ -121,8 +152,11 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
             "checkpoint",
             "like",
             "operator",
+            "lens",
+            "rename",
         ),
     )
+    how = {"lens": lens, "rename": rename}
     if edit is not None:
         from statemigrate.cli.scripts import print_details
         from statemigrate.commands.scripts import edit as edited
@@ -145,7 +179,7 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     if is_change:
         if store is None or message is None:
             raise click.UsageError("--from-checkpoint with --to needs STORE and --message.")
-        _change(settings, str(checkpoint), store, message, _format(new))
+        _change(settings, str(checkpoint), store, message, _format(new), how)
     elif checkpoint is not None and like is not None:
         _like(settings, checkpoint, like, str(message), store)
     elif checkpoint is not None:
@@ -153,11 +187,11 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     elif message is None:
         raise click.UsageError("Missing option '-m' / '--message'.")
     elif reference is not None:
-        _autogenerate(settings, reference, message, store)
+        _autogenerate(settings, reference, message, store, how)
     elif store is None:
         raise click.UsageError("Missing argument 'STORE'.")
     else:
-        _write(settings, store, message, _format(old), _format(new), baseline)
+        _write(settings, store, message, _format(old), _format(new), baseline, how)
 
 
 def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool) -> None:
@@ -168,7 +202,12 @@ def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool
 
 
 def _change(
-    settings: Settings, checkpoint: str, store: str, message: str, new: Format | None
+    settings: Settings,
+    checkpoint: str,
+    store: str,
+    message: str,
+    new: Format | None,
+    how: dict[str, Any],
 ) -> None:
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.new_script import change
@@ -180,6 +219,7 @@ def _change(
             store,
             message,
             new,
+            **how,
             **settings.of_one(spark, stores=configuration().stores),
         )
     if settings.json:
@@ -189,7 +229,10 @@ def _change(
     for script in written:
         what = ": the format that the state has" if script.is_baseline else ""
         screen.print(f"Wrote {script.path}{what}")
-    for step in _next_steps(store, baseline=False, has_new=True, checkpoint=checkpoint):
+    for line in _answer(written[-1].questions):
+        screen.print(line)
+    is_declared = written[-1].is_declared
+    for step in _next_steps(store, baseline=is_declared, has_new=True, checkpoint=checkpoint):
         screen.print(f"Next: {step}")
 
 
@@ -224,13 +267,14 @@ def _write(
     old: Format | None,
     new: Format | None,
     baseline: bool,
+    how: dict[str, Any],
 ) -> None:
     from statemigrate.commands.new_script import new as write
 
     script = write(
-        store, message, old=old, new=new, baseline=baseline, migrations=settings.migrations
+        store, message, old=old, new=new, baseline=baseline, migrations=settings.migrations, **how
     )
-    steps = _next_steps(store, script.is_baseline, new is not None)
+    steps = _next_steps(store, script.is_baseline or script.is_declared, new is not None)
     if settings.json:
         print_json(
             {
@@ -249,6 +293,8 @@ def _write(
             "state has today"
         )
         screen.print("If the state has another one: remove the script, and name that with --from")
+    for line in _answer(script.questions):
+        screen.print(line)
     for step in steps:
         screen.print(f"Next: {step}")
 
@@ -267,10 +313,12 @@ def _like(settings: Settings, checkpoint: str, like: str, message: str, store: s
     _print_written(settings, written, "the state of both is the same")
 
 
-def _autogenerate(settings: Settings, reference: str, message: str, store: str | None) -> None:
+def _autogenerate(
+    settings: Settings, reference: str, message: str, store: str | None, how: dict[str, Any]
+) -> None:
     from statemigrate.commands.new_script import autogenerate
 
-    written = autogenerate(reference, message, store=store, migrations=settings.migrations)
+    written = autogenerate(reference, message, store=store, migrations=settings.migrations, **how)
     _print_written(settings, written, "the code declares the head's format")
 
 
@@ -301,13 +349,17 @@ def _remarks(script: NewScript) -> list[str]:
         return [
             f"Store {script.store} had no script: this one records the format the code declares"
         ]
-    count = len(script.questions)
-    questions = "1 question" if count == 1 else f"{count} questions"
-    answer = [f"Next: answer {questions}, each a comment `# QUESTION:` in the script"]
     return [
-        *(answer if count else []),
+        *_answer(script.questions),
         f"Next: statemigrate history --show {argument(script.store)}",
     ]
+
+
+def _answer(asked: Sequence[Question]) -> list[str]:
+    if not asked:
+        return []
+    questions = "1 question" if len(asked) == 1 else f"{len(asked)} questions"
+    return [f"Next: answer {questions}, each a comment `# QUESTION:` in the script"]
 
 
 def _format(text: str | None) -> Format | None:

@@ -19,7 +19,7 @@ from statemigrate.inspect.report_text import counted, utc_time
 from statemigrate.state.tables import StateTable, StateTables
 
 if TYPE_CHECKING:
-    pass
+    from statemigrate.state.table_stores import StoreRows
 
 ROWS = 100
 """Rows of a table on one page."""
@@ -46,16 +46,14 @@ class StoreCounts:
         return state.read(name, lambda rows: cls._of_rows(name, rows))
 
     @classmethod
-    def _of_rows(cls, name: str, rows: Any) -> StoreCounts:
+    def _of_rows(cls, name: str, rows: StoreRows) -> StoreCounts:
         partitions = [0] * rows.partitions
         revisions: dict[str, int] = {}
-        sizes = [getattr(part.rows, "size", None) for part in rows.parts]
-        for part in rows.parts:
-            revisions.setdefault(part.revision, 0)
-            for number in range(part.rows.partitions):
-                found = sum(batch.num_rows for batch in part.rows.batches(number))
-                partitions[number] += found
-                revisions[part.revision] += found
+        sizes = [part.rows.size for part in rows.parts]
+        for each in rows.counts():
+            partitions[each.partition] += each.count
+            revision = each.part.revision
+            revisions[revision] = revisions.get(revision, 0) + each.count
         waiting = frozenset(part.revision for part in rows.parts if part.conversion is not None)
         # Families of one store of Spark's are in the same files.
         known = [each for each in sizes if each is not None]

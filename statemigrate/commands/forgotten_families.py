@@ -19,15 +19,10 @@ from statemigrate.files.open import open_files
 from statemigrate.migration import Lineage
 from statemigrate.native.adoption import require_stopped
 from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.native.checkpoint import (
-    Operator,
-    SparkCheckpoint,
-    Which,
-    is_pages,
-    name_in,
-)
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployment_check import read_record
 from statemigrate.native.listing import Listing, read_listing
+from statemigrate.native.operators import Operator, Which, is_pages, name_in
 from statemigrate.native.session import session_of
 from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families
 from statemigrate.native.versions import REWRITING, check_spark_version

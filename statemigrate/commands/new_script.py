@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, OperatorStore, operator_stores
 from statemigrate.checkpoint.operators.described import meanings
@@ -41,12 +41,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NewScript:
-    """A written script; answer its ``questions`` before you use it."""
+    """A written script; answer its ``questions`` before you use it.
+
+    ``is_declared`` is whether lenses say what it changes.
+    """
 
     store: str
     path: Path
     is_baseline: bool
     questions: tuple[Question, ...] = ()
+    is_declared: bool = False
 
 
 def new(
@@ -56,6 +60,8 @@ def new(
     old: Format | None = None,
     new: Format | None = None,
     baseline: bool = False,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
 ) -> NewScript:
     """Write a script on the store's newest one, or its first.
@@ -63,10 +69,12 @@ def new(
     ``old`` is filled in from the newest script's ``new``, and otherwise left open, as ``new`` and
     ``upgrade`` are. With ``baseline``, for a store without scripts, it only records ``new``, the
     format that the state has today; so it does where only ``new`` is given and no script is there
-    to take ``old`` from, and the result says so. A change of values within one format names no
-    ``new``. Raises `LineageError` if ``old`` is not the newest format or a baseline would not come
-    first, and `ScriptError` for what is no folder of scripts, and for a ``new`` that is the format
-    before.
+    to take ``old`` from, and the result says so. Where lenses say all that differs between the two
+    formats, the script declares them in place of functions, unless ``lens`` is False; if it is True
+    they have to. ``rename`` are the fields with another name, by their paths. A change of values
+    within one format names no ``new``. Raises `LineageError` if ``old`` is not the newest format or
+    a baseline would not come first, and `ScriptError` for what is no folder of scripts, and for a
+    ``new`` that is the format before.
     """
     folder = ScriptFolder(migrations)
     scripts = folder.survey()
@@ -74,8 +82,24 @@ def new(
     baseline = baseline or (is_first and new is not None and old is None)
     if new is not None and not baseline:
         _check_changed(scripts.lineages.get(store), store, old, new)
-    path = folder.new(store, message, old=old, new=new, baseline=baseline, scripts=scripts)
-    return NewScript(store, path, baseline)
+    path = folder.new(
+        store,
+        message,
+        old=old,
+        new=new,
+        baseline=baseline,
+        lenses=lens,
+        renames=rename,
+        scripts=scripts,
+    )
+    return _result(store, path, baseline)
+
+
+def _result(store: str, path: Path, is_baseline: bool) -> NewScript:
+    if is_baseline:
+        return NewScript(store, path, is_baseline)
+    found = load(path)
+    return NewScript(store, path, False, found.questions, found.get("change") is not None)
 
 
 def _check_changed(lineage: Lineage | None, store: str, old: Format | None, new: Format) -> None:
@@ -135,12 +159,14 @@ def notes_on(store: OperatorStore) -> str:
 MESSAGE = "the format the state has today"
 
 
-def change(
+def change(  # noqa: PLR0913 - all but four by name
     checkpoint: str | Path,
     store: str,
     message: str,
     to: Format,
     *,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
@@ -163,7 +189,8 @@ def change(
             stores=stores,
             spark=spark,
         )
-    return *written, new(store, message, new=to, migrations=migrations)
+    script = new(store, message, new=to, lens=lens, rename=rename, migrations=migrations)
+    return *written, script
 
 
 @dataclass(frozen=True)
@@ -274,13 +301,20 @@ def _written(
 
 
 def autogenerate(
-    code: str, message: str, *, store: str | None = None, migrations: str | Path = "migrations"
+    code: str,
+    message: str,
+    *,
+    store: str | None = None,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
+    migrations: str | Path = "migrations",
 ) -> tuple[NewScript, ...]:
     """Write a script for each store whose declared schema differs from its newest script's format.
 
     ``code`` names a processor, ``MODULE:OBJECT``; ``store`` selects one of its stores. A store
     without scripts gets a baseline, because there is nothing to compare with. A store whose format
-    is equivalent gets no script: nullability does not count, nor whether a format is Avro.
+    is equivalent gets no script: nullability does not count, nor whether a format is Avro. ``lens``
+    and ``rename`` are as in `new`.
 
     Raises `CodeError` if the code declares no state, or not ``store``; and the errors of
     `ScriptFolder`.
@@ -293,7 +327,16 @@ def autogenerate(
     lineages = scripts.every() if store is None else dict(_lineage_of(scripts, store))
     changed = [(each, Struct(each.schema)) for each in chosen if _differs(each, lineages)]
     return tuple(
-        _wrote(folder, scripts, each.store, message, format, baseline=each.store not in lineages)
+        _wrote(
+            folder,
+            scripts,
+            each.store,
+            message,
+            format,
+            baseline=each.store not in lineages,
+            lenses=lens,
+            renames=rename,
+        )
         for each, format in changed
     )
 
@@ -340,11 +383,12 @@ def _wrote(
     format: Struct,
     *,
     baseline: bool,
+    **how: Any,
 ) -> NewScript:
     path = folder.new(
-        store, message, new=format, baseline=baseline, infer=not baseline, scripts=scripts
+        store, message, new=format, baseline=baseline, infer=not baseline, scripts=scripts, **how
     )
-    return NewScript(store, path, baseline, load(path).questions)
+    return _result(store, path, baseline)
 
 
 # Scripts from what two checkpoints hold: one of the old code, and one that the new code made.

@@ -301,14 +301,14 @@ def script_to_write(
     if lineage is None:
         first = "records the format of today first"
         yield PlanStep(
-            f"Write the script that changes {store}, and fill in its `upgrade`; the command "
+            f"Write the script that changes {store}, and fill in what it leaves open; the command "
             + (first if has_folder else f"makes the folder of scripts, and {first}"),
             f"statemigrate new {argument(store)} -m 'what changes' "
             f"--from-checkpoint {argument(checkpoint)} --to {argument(ddl)}",
         )
     elif not _leads_to(lineage, ddl):
         yield PlanStep(
-            f"Write the script that changes {store}, and fill in its `upgrade`",
+            f"Write the script that changes {store}, and fill in what it leaves open",
             f"statemigrate new {argument(store)} -m 'what changes' --to {argument(ddl)}",
         )
 

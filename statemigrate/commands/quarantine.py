@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.inspect.trial import cause_of
+from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.trial_path import TrialPath, courses
 from statemigrate.state.open import open_state, require_store
 from statemigrate.state.project import Project

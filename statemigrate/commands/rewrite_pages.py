@@ -21,12 +21,12 @@ from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import sealed
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import is_name, is_pages, name_in
 from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of
 from statemigrate.native.control_source import control_sources, has_control_source
 from statemigrate.native.deployment_check import RECORD as DEPLOYED
 from statemigrate.native.deployment_check import StoreRecord, record_document
 from statemigrate.native.deployment_check import read_record as read_deployed
+from statemigrate.native.operators import is_name, is_pages, name_in
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
 from statemigrate.processor.keys import check_grouping
 from statemigrate.rewrite.families import Layout, Paging, written_name
@@ -186,7 +186,23 @@ def _recorded(old: Files, operator: str) -> PagesRecord:
             found="no such file",
             next_action="restore the file from a copy of the checkpoint",
         )
+    _check_without_complements(record)
     return record
+
+
+def _check_without_complements(record: PagesRecord) -> None:
+    """Raise `RewriteError` for complements: only a query takes them along, page by page."""
+    found = sorted(name for name, each in record.stores.items() if each.complement is not None)
+    if found:
+        raise RewriteError(
+            "SM-REWRITE-064",
+            "pages with complements cannot be rewritten",
+            expected="pages of values alone",
+            found=f"complements of {', '.join(found)}",
+            next_action="leave the pages as they are; or give the complements up: run the query "
+            "once with migrated(..., complement=False), and rewrite then",
+            stores=tuple(found),
+        )
 
 
 def _made(

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment.calls import Call
+from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError
 
 
@@ -81,6 +81,27 @@ def only_looking(checkpoint: str | None = None) -> Iterator[Looking]:
         _LOOKING.reset(token)
 
 
+_NAMED: ContextVar[set[str] | None] = ContextVar("statemigrate_named", default=None)
+
+
+@contextmanager
+def noting_checkpoints() -> Iterator[set[str]]:
+    """For the length of a block, the checkpoints that code names to functions of ours are noted."""
+    named: set[str] = set()
+    token = _NAMED.set(named)
+    try:
+        yield named
+    finally:
+        _NAMED.reset(token)
+
+
+def note_checkpoint(named: str) -> None:
+    """Note a checkpoint that code names to a function of ours."""
+    found = _NAMED.get()
+    if found is not None:
+        found.add(named)
+
+
 def is_only_looking() -> bool:
     """Whether this is within `only_looking`."""
     return _LOOKING.get() is not None
@@ -88,6 +109,7 @@ def is_only_looking() -> bool:
 
 def query_checkpoint(named: str) -> str:
     """The checkpoint that code works on which names this one: another one while it is tried out."""
+    note_checkpoint(named)
     looking = _LOOKING.get()
     return named if looking is None or looking.checkpoint is None else looking.checkpoint
 

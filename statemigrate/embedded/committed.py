@@ -28,7 +28,13 @@ from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.replaced_values import count, quarantine_prefix, records
 from statemigrate.embedded.restore import restored
-from statemigrate.embedded.versions import newest_only, published, read_published
+from statemigrate.embedded.versions import (
+    newest_only,
+    published,
+    read_manifest,
+    read_published,
+    retained_versions,
+)
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.families import Span
 from statemigrate.files import ConfinedPath
@@ -264,13 +270,16 @@ def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float
 
 
 def _copy_committed(layout: Layout, working: Path, batch: int | None) -> CommittedState:
-    manifest = require_committed(layout, before=None if batch is None else batch + 1)
-    if batch not in (None, manifest.version):
+    manifest = require_committed(layout)
+    there = [each for each in retained_versions(layout) if each <= manifest.version]
+    if batch is not None and batch in there:
+        manifest = read_manifest(layout, batch)
+    elif batch not in (None, manifest.version):
         raise CheckpointError(
             "SM-CHECKPOINT-016",
             f"batch {batch} is not among the versions of {layout.files.location}",
             expected="a batch that is committed and still there",
-            found=f"batches up to {require_committed(layout).version}",
+            found=f"batches {', '.join(map(str, there)) or 'none'}",
             next_action="name one of these batches",
             path=layout.files.location,
             batch=batch,

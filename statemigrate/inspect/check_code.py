@@ -15,9 +15,9 @@ from statemigrate.errors import (
     ValueMismatchError,
 )
 from statemigrate.formats import Format, Value
+from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.check_report import Finding
 from statemigrate.inspect.field_effects import shown
-from statemigrate.inspect.trial import cause_of
 from statemigrate.migration import BASE, Migration
 from statemigrate.migration.migration import takes_key
 from statemigrate.migration.path import step_of

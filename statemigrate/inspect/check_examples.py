@@ -14,11 +14,14 @@ from typing import Any
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.examples import MOST, made_up_values
+from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.check_code import EntryFunctions, Outcomes, culprit, entry_functions
 from statemigrate.inspect.check_report import Finding
 from statemigrate.inspect.field_effects import Group, changes, losses, shown
-from statemigrate.inspect.report import Loss
-from statemigrate.inspect.trial import WAY_BACK, Findings, Trial, cause_of
+from statemigrate.inspect.laws import described
+from statemigrate.inspect.report import BrokenLaw, Loss
+from statemigrate.inspect.report_text import correct
+from statemigrate.inspect.trial import WAY_BACK, Findings, Trial
 from statemigrate.migration import BASE, Direction, ExampleValue, Migration, Path, Step, Transform
 from statemigrate.migration.migration import takes_key
 
@@ -349,6 +352,7 @@ def _found(migration: Migration) -> Iterator[Finding]:
     }
     failed = sum(group.values for group in ways_back.values())
     yield from _failing(migration, "downgrade", ways_back, failed, found.tried - found.failed)
+    yield from (_breaking(migration, law) for law in described(found.laws, [there]))
     yield from (_losing(migration, loss) for loss in _lost(there, found))
     if back is not None:
         yield from (_losing(migration, loss) for loss in _lost(back, _tried(migration.new, back)))
@@ -366,13 +370,15 @@ def _step(migration: Migration, direction: Direction, transform: Transform, to: 
         migration.path,
         direction=direction,
         drops=migration.drops,
+        comes_back=migration.comes_back(direction),
     )
 
 
 def _tried(old: Format, there: Step, back: Step | None = None) -> Findings:
     way_back = None if back is None else Path(back.source, back.target, (back,))
     path = Path(there.source, there.target, (there,))
-    trial = Trial(old, there.format, path, way_back, lambda value: value)
+    inverses = (back if there.comes_back else None,)
+    trial = Trial(old, there.format, path, way_back, lambda value: value, inverses=inverses)
     written = [old.encode(value) for value in made_up_values(old)]
     for data in written:
         # The value is its own key, to be shown; a transform may change what it is given.
@@ -408,6 +414,20 @@ def _failing(
             path=migration.path,
             severity="error" if every and not migration.examples else "note",
         )
+
+
+def _breaking(migration: Migration, law: BrokenLaw) -> Finding:
+    smallest = law.smallest
+    return Finding(
+        "made-up",
+        f"{law.law} does not hold for {law.field or 'some values'}, as the script claims",
+        f"{correct(law).removesuffix('.')}",
+        found=None if smallest is None else f"{smallest.before} came back as {smallest.after}",
+        store=migration.store,
+        revision=migration.revision,
+        path=migration.path,
+        severity="note",
+    )
 
 
 def _losing(migration: Migration, loss: Loss) -> Finding:

@@ -15,6 +15,7 @@ from statemigrate.formats import Format, Value
 from statemigrate.formats.avro.reading import read_container
 from statemigrate.formats.json_values import value_from_json
 from statemigrate.inspect.dry_run import check_sample, open_questions, read_lineages, script_notes
+from statemigrate.inspect.laws import inverses_of
 from statemigrate.inspect.report import DryRunReport
 from statemigrate.inspect.trial import Trial
 from statemigrate.migration import Lineage
@@ -86,6 +87,7 @@ def _trial(lineage: Lineage, source: str, target: str) -> Trial:
         lineage.path(source, target),
         None if back else lineage.path(target, source),
         lambda key: key,
+        inverses=inverses_of(lineage, lineage.path(source, target)),
         examples=not values_hidden(),
     )
 

@@ -111,6 +111,26 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class BrokenLaw:
+    """Values on which the functions of a script do not undo each other, although it claims it.
+
+    ``law`` is the equation that does not hold, as in ``downgrade(upgrade(value)) == value``, and
+    ``field`` the one that differs; if a function fails instead, ``cause`` says how. The script of
+    ``revision`` is in the file ``script``. ``smallest`` is the smallest value that was found to
+    break the law, with the fields that it needs for that.
+    """
+
+    law: str
+    revision: str
+    script: str
+    field: str | None
+    cause: str | None
+    values: int
+    examples: tuple[Example, ...]
+    smallest: Example | None
+
+
+@dataclass(frozen=True)
 class FamilyTrial:
     """The values of one family, taken through the transforms to the target.
 
@@ -123,7 +143,7 @@ class FamilyTrial:
     value that passed: ``losses`` are the fields of which nothing is left, in all values or in
     some, ``constants`` those that have one value only. ``dropped`` are values that a script gave no
     key, on purpose, ``several`` those that became more than one entry. ``examples`` are a few whole
-    values, as lines of JSON.
+    values, as lines of JSON. ``lawless`` values break one of the ``broken_laws``.
     """
 
     family: str
@@ -147,6 +167,8 @@ class FamilyTrial:
     dropped: int = 0
     several: int = 0
     examples: tuple[Example, ...] = ()
+    lawless: int = 0
+    broken_laws: tuple[BrokenLaw, ...] = ()
 
     @property
     def lost(self) -> tuple[Loss, ...]:
@@ -256,8 +278,13 @@ class DryRunReport:
 
     @property
     def in_order(self) -> bool:
-        """Whether every tried value migrates, and no field is lost by mistake."""
-        return not (self.failed or self.lost or self.unmerged)
+        """Whether every tried value migrates, no field is lost by mistake, and all laws hold."""
+        return not (self.failed or self.lost or self.unmerged or self.lawless)
+
+    @property
+    def lawless(self) -> int:
+        """The values on which a script's functions do not undo each other as it claims."""
+        return sum(each.lawless for each in self.families)
 
     @property
     def unmerged(self) -> int:
@@ -276,5 +303,8 @@ class DryRunReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON holds it, with its sums."""
-        sums = ("stored", "tried", "passed", "failed", "differing", "lost", "unmerged", "rate")
+        sums = (
+            *("stored", "tried", "passed", "failed", "differing", "lost", "lawless", "unmerged"),
+            "rate",
+        )
         return {**asdict(self), **{name: getattr(self, name) for name in sums}}

@@ -8,8 +8,17 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.report import DryRunReport, Failure, FamilyTrial
-from statemigrate.inspect.report_text import counted, headline, keep, listed, loss, round_trips
+from statemigrate.inspect.report import DryRunReport, Example, Failure, FamilyTrial
+from statemigrate.inspect.report_text import (
+    broken,
+    correct,
+    counted,
+    headline,
+    keep,
+    listed,
+    loss,
+    round_trips,
+)
 from statemigrate.quoting import visible, visible_lines
 
 
@@ -84,6 +93,8 @@ def _cases(report: DryRunReport) -> list[_Case]:
     for family, share in zip(report.families, shares, strict=True):
         cases.append(_values_migrate(family, report.target, share))
         cases.append(_no_field_is_lost(family))
+        if family.broken_laws:
+            cases.append(_laws_hold(family))
         if family.reversible:
             cases.append(_round_trips_are_equal(family))
     return cases
@@ -118,6 +129,23 @@ def _round_trips_are_equal(family: FamilyTrial) -> _Case:
     if not family.differing:
         return _Case(name)
     return _Case(name, failure=round_trips(family), details="\n".join(_differences(family)))
+
+
+def _laws_hold(family: FamilyTrial) -> _Case:
+    name = f"{_named(family)}: scripts undo each other as they claim"
+    details = [
+        line
+        for each in family.broken_laws
+        for line in (broken(each), *_smallest(each.smallest), f"  next: {correct(each)}")
+    ]
+    message = f"{counted(family.lawless, 'value')} broke a law that a script claims"
+    return _Case(name, failure=message, details="\n".join(map(visible, details)))
+
+
+def _smallest(example: Example | None) -> list[str]:
+    if example is None:
+        return []
+    return [f"  smallest: {_side(example.before)} came back as {_side(example.after)}"]
 
 
 def _no_field_is_lost(family: FamilyTrial) -> _Case:
@@ -173,6 +201,7 @@ def _properties(report: DryRunReport) -> dict[str, object]:
         "failed": report.failed,
         "differing": report.differing,
         "lost": report.lost,
+        "lawless": report.lawless,
         "in_target": report.in_target,
     }
 

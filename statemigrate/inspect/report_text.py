@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from statemigrate.inspect.report import Constant, DryRunReport, FamilyTrial, Loss, Meetings
+from statemigrate.inspect.report import (
+    BrokenLaw,
+    Constant,
+    DryRunReport,
+    FamilyTrial,
+    Loss,
+    Meetings,
+)
 from statemigrate.quoting import argument
 
 # Numbers and texts of a report as people read them.
@@ -144,6 +151,25 @@ def round_trips(family: FamilyTrial) -> str:
     )
 
 
+def broken(each: BrokenLaw) -> str:
+    """Which law a script breaks, and where."""
+    where = f"for {each.field} " if each.field else ""
+    why = f": {each.cause}" if each.cause else ""
+    return (
+        f"{each.law} does not hold {where}in {counted(each.values, 'value')}, as the script of "
+        f"{each.revision} claims{why}"
+    )
+
+
+def correct(each: BrokenLaw) -> str:
+    """What to do about a broken law."""
+    script = each.script or f"the script of revision {each.revision}"
+    return (
+        f"correct the functions or lenses in {script} so that they undo each other; if they are "
+        "not meant to, write `lossless = False` in that script."
+    )
+
+
 def loss(each: Loss) -> str:
     """What became of a field of which nothing is left."""
     meant = "; the script says that this is meant" if each.meant else ""
@@ -257,8 +283,9 @@ class Verdict:
 
 def verdict(report: DryRunReport) -> Verdict:
     """Whether the migration can be deployed: the first of the reasons not to, if there is one."""
-    reasons = (_failing, _losing, _meeting, _asking, _differing, _constant, _untried, _idle)
-    found = (reason(report) for reason in reasons)
+    bad = (_failing, _losing, _breaking, _meeting)
+    doubtful = (_asking, _differing, _constant, _untried)
+    found = (reason(report) for reason in (*bad, *doubtful, _idle))
     return next((each for each in found if each is not None), _ready(report))
 
 
@@ -282,6 +309,18 @@ def _losing(report: DryRunReport) -> Verdict | None:
         "bad",
         f"Not ready: {listed(lost_fields(report))} would be lost.",
         f"{keep(first)}{more} Then run the dry run again.",
+    )
+
+
+def _breaking(report: DryRunReport) -> Verdict | None:
+    if not report.lawless:
+        return None
+    first = next(each for family in report.families for each in family.broken_laws)
+    come = "comes" if report.lawless == 1 else "come"
+    return Verdict(
+        "bad",
+        f"Not ready: {counted(report.lawless, 'value')} {come} back other than the scripts claim.",
+        f"{correct(first)} Then run the dry run again.",
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +11,8 @@ from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
+from statemigrate.inspect import laws
+from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.emptied_fields import Emptied, Field
 from statemigrate.inspect.field_effects import (
     KEYS,
@@ -27,6 +28,7 @@ from statemigrate.inspect.field_effects import (
     shown_key,
     shown_whole,
 )
+from statemigrate.inspect.laws import Inverses, Laws
 from statemigrate.inspect.renames import Renames, add_renames, with_renames
 from statemigrate.inspect.report import Difference, Example, Failure, FamilyTrial, FieldEffect
 from statemigrate.migration import Path, Step
@@ -44,6 +46,7 @@ class Findings:
     """Of one family: the counts of `FamilyTrial`, and its groups by name.
 
     ``seconds`` is how long reading and trying took, added up over the partitions.
+    ``lawless`` values break a law that a script claims; the names of ``laws`` are those of `Laws`.
     The names of ``fields`` are an effect and a path, as in ``changed price``; those of ``outcomes``
     the number of a step and a path. ``parts`` has the fields of structs that come or go whole, by
     the name of that effect. ``values`` are a few whole ones: a key, before and after.
@@ -53,6 +56,7 @@ class Findings:
     tried: int = 0
     failed: int = 0
     differing: int = 0
+    lawless: int = 0
     looked_at: int = 0
     entries: int = 0
     dropped: int = 0
@@ -66,6 +70,7 @@ class Findings:
     differences: dict[str, Group] = field(default_factory=dict)
     fields: dict[str, Group] = field(default_factory=dict)
     renames: dict[str, Group] = field(default_factory=dict)
+    laws: dict[str, Group] = field(default_factory=dict)
     parts: dict[str, list[str]] = field(default_factory=dict)
     values: list[tuple[str, str, str]] = field(default_factory=list)
     outcomes: dict[str, FieldOutcome] = field(default_factory=dict)
@@ -85,7 +90,7 @@ class Findings:
             own, theirs = getattr(self, name), getattr(other, name)
             for size, values in theirs.items():
                 own[size] = own.get(size, 0) + values
-        for name in ("failures", "differences", "fields"):
+        for name in ("failures", "differences", "fields", "laws"):
             own, theirs = getattr(self, name), getattr(other, name)
             for each, group in theirs.items():
                 self.group(own, each).add(group)
@@ -108,7 +113,7 @@ class Findings:
     def from_json(cls, document: dict[str, Any]) -> Findings:
         """Read what `to_json` gave, after a way through JSON."""
         named = dict(document)
-        for name in ("failures", "differences", "fields", "renames"):
+        for name in ("failures", "differences", "fields", "renames", "laws"):
             named[name] = {each: Group(**group) for each, group in document[name].items()}
         for name in ("sizes_before", "sizes_after"):
             named[name] = {int(size): values for size, values in document[name].items()}
@@ -158,6 +163,8 @@ class Findings:
             constants=constants(steps, outcomes),
             dropped=self.dropped,
             several=self.several,
+            lawless=self.lawless,
+            broken_laws=laws.described(self.laws, steps),
         )
 
 
@@ -368,7 +375,8 @@ class Trial:
     """Values of one family, each migrated to the target and, where there is a way, back again.
 
     ``old`` and ``new`` are the formats at the path's ends; ``back`` is None where there is no way
-    back. ``show`` turns a key as the caller has it into what a user knows. Without ``examples`` no
+    back, and ``inverses`` are the single steps back whose scripts claim to undo each other.
+    ``show`` turns a key as the caller has it into what a user knows. Without ``examples`` no
     key and no value is noted.
     """
 
@@ -380,6 +388,7 @@ class Trial:
         back: Path | None,
         show: Callable[[Any], Any],
         *,
+        inverses: Inverses = (),
         examples: bool = True,
     ) -> None:
         self.findings = Findings()
@@ -387,6 +396,7 @@ class Trial:
         self._old, self._new = old, new
         self._back = back
         self._stages = Stages(old, path, examples=examples)
+        self._laws = Laws(old, path, inverses, examples=examples)
         self._renames = Renames(old.schema, new.schema, examples=examples)
         self._show = show
         self._key: Any = None
@@ -421,6 +431,8 @@ class Trial:
             self._stages.look(data)
         if self._back is not None:
             self._return(self._back, data, migrated)
+        if self._laws:
+            found.lawless += self._laws.look(data, written, self._shown_key, found.laws)
 
     def finished(self, stored: int) -> Findings:
         """The findings, of a family that holds ``stored`` values in this partition."""
@@ -492,27 +504,3 @@ class Trial:
         if sides and self._wants_example(group):
             group.examples.append(self._example("changed", *sides))
         return group
-
-
-def cause_of(error: TransformError | ValueMismatchError) -> str:
-    """Why a value did not migrate, in words that other values with the same trouble share."""
-    if isinstance(error, ValueMismatchError):
-        return _mismatch(error)
-    step = f"{error.data['source']} to {error.data['target']}"
-    cause = error.__cause__
-    if isinstance(cause, ValueMismatchError):
-        return f"{step}: {_mismatch(cause)}"
-    if cause is None:
-        return f"{step}: returned {error.found}"
-    return f"{step}: {type(cause).__name__}{_failing_line(cause)}"
-
-
-def _mismatch(error: ValueMismatchError) -> str:
-    field = error.data.get("field") or "the value"
-    return f"the new format cannot hold {field}: expected {error.expected}"
-
-
-def _failing_line(cause: BaseException) -> str:
-    frames = traceback.extract_tb(cause.__traceback__)
-    last = frames[-1] if frames else None
-    return "" if last is None else f" in line {last.lineno}: {last.line or last.name}"

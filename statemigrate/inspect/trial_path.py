@@ -8,6 +8,7 @@ from typing import Any
 
 from statemigrate.deployment import StoredFamily, StorePlan
 from statemigrate.errors import values_hidden
+from statemigrate.inspect.laws import Inverses, inverses_of
 from statemigrate.inspect.trial import Trial
 from statemigrate.migration import Path
 from statemigrate.state.protocol import Document, Part
@@ -17,6 +18,7 @@ from statemigrate.state.protocol import Document, Part
 class TrialPath:
     """From ``family`` by ``path`` to ``target``, and ``back`` where the scripts know the way.
 
+    ``inverses`` are the steps back of the scripts that claim to be undone by them.
     It holds everything it needs, and can travel to workers that have no scripts; whether
     ``examples`` of keys and values are noted is decided where it is made.
     """
@@ -25,18 +27,27 @@ class TrialPath:
     target: StoredFamily
     path: Path
     back: Path | None
+    inverses: Inverses = ()
     examples: bool = field(default_factory=lambda: not values_hidden())
 
     def trial(self, show: Callable[[Any], Any]) -> Trial:
         """A fresh trial; ``show`` turns a key into what a user knows."""
         old, new = self.family.format, self.target.format
-        return Trial(old, new, self.path, self.back, show, examples=self.examples)
+        return Trial(
+            old, new, self.path, self.back, show, inverses=self.inverses, examples=self.examples
+        )
 
 
 def courses(plan: StorePlan) -> tuple[TrialPath, ...]:
     """A course for every family other than the target that a way leads from."""
     return tuple(
-        TrialPath(family, plan.target, path, _back(plan, family.revision))
+        TrialPath(
+            family,
+            plan.target,
+            path,
+            _back(plan, family.revision),
+            inverses_of(plan.lineage, path),
+        )
         for family, path in zip(plan.sources, plan.paths, strict=True)
         if path is not None
     )

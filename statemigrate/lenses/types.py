@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from statemigrate.errors import FormatError
 from statemigrate.formats import Avro, Format, Struct
 from statemigrate.formats.schema.fingerprint import layout
 from statemigrate.formats.schema.nodes import (
     Array,
-    Field,
     Map,
     Node,
-    Primitive,
     Record,
     Union,
     accepts_none,
     avro_json,
     inner,
     numbered,
+    with_none,
     without_none,
 )
 from statemigrate.formats.struct.rules import spark_json
@@ -39,10 +36,16 @@ def type_of(text: str) -> Node:
     return without_none(field[0].type)
 
 
+def ddl_of(node: Node) -> str:
+    """A type as Spark's DDL names it, whether it may be None or not."""
+    record = Record("one", (Field("f", with_none(without_none(node))),))
+    return struct_from_json(_spark(record)).ddl.removeprefix("f ")
+
+
 def format_of(record: Record, like: Format) -> Format:
     """The format of a record, of the kind of another format."""
     if like.kind == Struct.kind:
-        return struct_from_json(_spark(record))
+        return struct_from_json(spark_json(record, is_struct=True))
     names = _names(record)
     return Avro(avro_json(record if len(set(names)) == len(names) else numbered(record)))
 
@@ -50,33 +53,6 @@ def format_of(record: Record, like: Format) -> Format:
 def _names(node: Node) -> list[str]:
     own = [node.name] if hasattr(node, "name") else []
     return own + [name for each in inner(node) for name in _names(each)]
-
-
-_SPARK = {"tinyint": "byte", "smallint": "short"}
-
-
-def _spark(node: Node) -> Any:
-    """Spark's type in JSON, narrow types and keys of any type too."""
-    node = without_none(node)
-    match node:
-        case Record(name=name) if name.endswith(".variant"):
-            return "variant"
-        case Record():
-            return {"type": "struct", "fields": [_spark_field(each) for each in node.fields]}
-        case Array():
-            nullable = accepts_none(node.items)
-            return {"type": "array", "elementType": _spark(node.items), "containsNull": nullable}
-        case Map():
-            kinds = {"keyType": _spark(node.keys), "valueType": _spark(node.values)}
-            return {"type": "map", **kinds, "valueContainsNull": accepts_none(node.values)}
-        case Primitive(narrow=str(narrow)):
-            return _SPARK.get(narrow, narrow)
-    return spark_json(Record("one", (Field("field", node),)))["fields"][0]["type"]
-
-
-def _spark_field(field: Field) -> dict[str, Any]:
-    nullable = accepts_none(field.type)
-    return {"name": field.name, "type": _spark(field.type), "nullable": nullable, "metadata": {}}
 
 
 def misfit(

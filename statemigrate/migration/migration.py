@@ -84,7 +84,8 @@ class Migration:
     ``new_key``, ``rekey``, ``merge`` and ``upgrade_table`` are only for a rewrite; in a baseline
     ``new_key`` records the current key. ``upgrade`` may be None if there is an ``upgrade_table``,
     and if a ``rekey`` returns all values or leaves them unchanged. ``change`` are the lenses that
-    the functions are derived from, if the script declares its change.
+    the functions are derived from, if the script declares its change. ``lossless`` is the script's
+    claim that each function undoes the other, or that lenses do not; None if it says nothing.
     """
 
     revision: str
@@ -107,6 +108,7 @@ class Migration:
     upgrade_table: TableTransform | None = None
     text_checksum: str | None = None
     change: Change | None = None
+    lossless: bool | None = None
 
     def was_applied_as(self, recorded: str) -> bool:
         """Whether a recorded checksum of an applied script is this script's."""
@@ -129,6 +131,18 @@ class Migration:
     def is_reversible(self) -> bool:
         """Whether values can be taken back to the format before."""
         return self.downgrade is not None
+
+    def comes_back(self, direction: Direction) -> bool:
+        """Whether the script claims that what goes in a direction comes back as it was.
+
+        A script claims it by ``lossless``. One with lenses does, unless it denies it, where none of
+        them loses anything on that way.
+        """
+        if self.downgrade is None or self.upgrade is None or self.lossless is not None:
+            return bool(self.lossless)
+        if self.change is None:
+            return False
+        return self.change.comes_back if direction == "upgrade" else self.change.comes_forth
 
     @property
     def where(self) -> str:
@@ -199,7 +213,8 @@ def check_revision(revision: object, where: str) -> str:
 
 
 def _is_revision(revision: str) -> bool:
-    return bool(_REVISION.fullmatch(revision)) and revision.lower() not in _RESERVED
+    reserved = {*_RESERVED, "complement"}
+    return bool(_REVISION.fullmatch(revision)) and revision.lower() not in reserved
 
 
 def _reserved() -> str:

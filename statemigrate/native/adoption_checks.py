@@ -16,19 +16,14 @@ from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import PathOrFiles
 from statemigrate.native.adoption_files import Backup, OffsetFile, OffsetLog
-from statemigrate.native.checkpoint import (
-    FUNCTION,
-    PROCESSOR,
-    SparkCheckpoint,
-    check_readable,
-    check_source_path,
-)
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import ChunkFiles, paged_in
-from statemigrate.native.column_families import column_families
 from statemigrate.native.control_source import check_last_source, has_control_source
 from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
-from statemigrate.native.listing import Listing, read_listing
-from statemigrate.native.paged_operators import beside_pages
+from statemigrate.native.listing import Listing, column_families, read_listing
+from statemigrate.native.moved import check_readable, check_source_path
+from statemigrate.native.operators import FUNCTION, PROCESSOR
+from statemigrate.native.paged_operators import operators_without_pages
 from statemigrate.native.session import session_of
 from statemigrate.quoting import argument
 
@@ -176,7 +171,7 @@ def _has_room(look: Files) -> bool:
     if has_control_source(files, offsets):
         return True
     # Operators on pages have one each, and those of another kind in the query need another one.
-    return bool(paged_in(look)) and not beside_pages(look)
+    return bool(paged_in(look)) and not operators_without_pages(look)
 
 
 def _has_envelopes(files: Files, operator: int) -> bool:

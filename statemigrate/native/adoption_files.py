@@ -24,7 +24,6 @@ from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, oper
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.native.checkpoint import uri_of
 from statemigrate.native.chunks import ADOPTIONS
 from statemigrate.native.control_source import (
     FORMAT,
@@ -34,6 +33,7 @@ from statemigrate.native.control_source import (
     altered,
     parse_record,
 )
+from statemigrate.native.moved import uri_of
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,10 @@ one for a variable that must be counted or read, and none else.
 
 from __future__ import annotations
 
-import re
-import shutil
-import tempfile
-import uuid
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.entries import FILE_IDS, read_commit, read_entry
@@ -32,16 +26,13 @@ from statemigrate.checkpoint.operators.metadata import (
     OperatorEntry,
     OperatorFile,
     entry_of,
-    is_at,
     is_local,
     operator_files,
-    parse_properties,
 )
 from statemigrate.checkpoint.operators.schemas import FamilySchema
 from statemigrate.checkpoint.operators.shapes import PrefixScan
-from statemigrate.deployment import Kind, is_family_of
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
-from statemigrate.files import Files, local_path
+from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
 from statemigrate.quoting import argument
@@ -49,216 +40,19 @@ from statemigrate.quoting import argument
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import StructType
-
-
-# The stateful operators of a query, and which of them is meant.
-#
-# A query may have several: a ``dropDuplicates`` before ours, an aggregation after it, a second
-# ``transformWithState``. Spark numbers them from the sink towards the sources, and its state reader
-# takes operator 0 unless given another.
-
-
-_KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
-PROCESSOR = "transformWithState"
-FUNCTION = "applyInPandasWithState"
-PAGES = "statemigrate_pages"
-"""The state variable that has the pages of a paged processor, and that tells one from others.
-
-Where the operator has a name, that of the variable ends with it, after an underscore."""
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-
-T = TypeVar("T")
-Which = int | str | None
-"""The operator that is meant: Spark's number, or the name that ``paged`` gave its own. The empty
-name is that of pages without one; None is whichever could be meant."""
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A state variable of ``transformWithState``: its name, its kind, whether values expire."""
-
-    name: str
-    kind: Kind
-    expires: bool
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A stateful operator: Spark's number and name of it, and its state variables by name."""
-
-    id: int
-    name: str
-    variables: Mapping[str, Variable]
-
-    @property
-    def is_processor(self) -> bool:
-        """Whether a ``StatefulProcessor`` runs in it."""
-        return self.name.startswith(PROCESSOR)
-
-    @property
-    def is_paged(self) -> bool:
-        """Whether its state is in pages."""
-        return self.is_processor and any(map(is_pages, self.variables))
-
-    @property
-    def paged_name(self) -> str | None:
-        """The name that ``paged`` gave it, empty if none; None without pages."""
-        return name_in(self.variables) if self.is_paged else None
-
-    @property
-    def is_function(self) -> bool:
-        """Whether a function of ``applyInPandasWithState`` runs in it."""
-        return self.name == FUNCTION
-
-    def is_meant(self, which: Which) -> bool:
-        """Whether it could be the one that is meant."""
-        return which is None or which == (self.paged_name if isinstance(which, str) else self.id)
-
-    def __str__(self) -> str:
-        if self.paged_name:
-            return f"operator {self.id} ({self.name} with pages, named {self.paged_name})"
-        variables = f" with {', '.join(sorted(self.variables))}" if self.variables else ""
-        return f"operator {self.id} ({self.name}{variables})"
-
-
-def is_pages(variable: str) -> bool:
-    """Whether a state variable has pages."""
-    return variable == PAGES or is_name(_after(variable))
-
-
-def name_in(variables: Iterable[str]) -> str:
-    """The name of a paged operator that has these state variables, empty where it has none."""
-    return next(filter(is_name, map(_after, variables)), "")
-
-
-def _after(variable: str) -> str:
-    start = f"{PAGES}_"
-    return variable.removeprefix(start) if variable.startswith(start) else ""
-
-
-def is_name(text: str) -> bool:
-    """Whether an operator can be called so: its files are too."""
-    return _NAME.fullmatch(text) is not None
-
-
-def operators_in(entries: Iterable[OperatorEntry]) -> tuple[Operator, ...]:
-    """The operators that these metadata are of, by number.
-
-    Raises `CheckpointError` for properties that are not understood.
-    """
-    ordered = sorted(entries, key=lambda entry: entry.number)
-    return tuple(Operator(each.number, each.name, _variables(each)) for each in ordered)
-
-
-def only(
-    path: str,
-    operators: Sequence[Operator],
-    fitting: Sequence[Operator],
-    chosen: Which,
-    kind: str = PROCESSOR,
-) -> Operator:
-    """The one of ``fitting`` that is meant: the chosen one, or the only one.
-
-    Raises `CheckpointError`, which lists the ``operators`` that there are.
-    """
-    meant = [each for each in fitting if each.is_meant(chosen)]
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise several(path, meant)
-    raise CheckpointError(
-        "SM-STATE-025",
-        f"the state in {path} is not that of a {kind}"
-        if chosen is None
-        else f"operator {chosen!r} of {path} is no {kind} with pages of that name"
-        if isinstance(chosen, str)
-        else f"operator {chosen} of {path} is no {kind}",
-        expected=f"a stateful operator {kind}",
-        found="; ".join(map(str, operators)) or "no stateful operator",
-        next_action="check the path"
-        + ("" if chosen is None else ", and the operator's number or name")
-        + "; a function of applyInPandasWithState needs store= of migrated, a StatefulProcessor "
-        "none",
-        path=path,
-    )
-
-
-def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
-    """More than one operator could be meant."""
-    numbers = " or ".join(each.paged_name or str(each.id) for each in meant)
-    return CheckpointError(
-        "SM-STATE-026",
-        f"the query of {path} has {len(meant)} operators whose state could be meant",
-        expected="one, or the number or name of one of them",
-        found="; ".join(map(str, meant)),
-        next_action=f"say which: --operator {numbers} on the command line, operator= in Python",
-        path=path,
-        operators=[each.id for each in meant],
-    )
-
-
-def check_operator(
-    path: str, own_operator: Operator, operators: Sequence[Operator], declared: Sequence[str]
-) -> None:
-    """Raise `StartupError` if the operator that was chosen has nothing of what a code declares.
-
-    And another one has: then the number is wrong. Where none has any, the variables may be new.
-    """
-    if not own_operator.variables or _of_these(declared, own_operator):
-        return
-    meant = [each for each in operators if _of_these(declared, each)]
-    if meant:
-        numbers = " or ".join(f"operator={each.id}" for each in meant)
-        raise StartupError(
-            "SM-START-018",
-            f"operator={own_operator.id} is not the one that keeps this code's state in {path}",
-            expected=f"an operator with {', '.join(_of_these(declared, meant[0]))}, as {numbers}",
-            found=str(own_operator),
-            next_action=f"pass {numbers}, or leave operator= out where only one could be meant",
-            path=path,
-            operator=own_operator.id,
-            operators=[each.id for each in meant],
-        )
-
-
-def _of_these(stores: Sequence[str], operator: Operator) -> list[str]:
-    return [s for s in stores if any(is_family_of(s, name) for name in operator.variables)]
-
-
-def check_names(
-    path: str, own_operator: Operator, operators: Sequence[Operator], stores: Sequence[str]
-) -> None:
-    """Raise `StartupError` if another operator has variables of one of these stores.
-
-    What deployments note of a store goes by its name, and would be the other's as well.
-    """
-    for other in operators:
-        both = _of_these(stores, other)
-        if both and other.id != own_operator.id:
-            raise StartupError(
-                "SM-START-019",
-                f"two operators of the query of {path} have a store {both[0]}",
-                expected="stores of different names, where their values are to be migrated",
-                found=f"{own_operator}; {other}",
-                next_action="give the variable of one of them another name in the code, stop the "
-                f"query and `statemigrate rewrite {argument(path)} NEW --code MODULE:FUNCTION`, "
-                "which asks what the new name goes on with",
-                store=both[0],
-            )
-
-
-def _variables(entry: OperatorEntry) -> dict[str, Variable]:
-    if not entry.name.startswith(PROCESSOR):
-        return {}
-    properties = parse_properties(entry, f"state/{entry.number}") or {}
-    return {
-        each["stateName"]: Variable(
-            each["stateName"], _KINDS[each["stateVariableType"]], each["ttlEnabled"]
-        )
-        for each in properties.get("stateVariables", [])
-        if each["stateVariableType"] in _KINDS
-    }
-
+from statemigrate.native.moved import check_readable, moved, readable_uri
+from statemigrate.native.operators import (
+    FUNCTION,
+    Operator,
+    T,
+    Variable,
+    Which,
+    check_names,
+    check_operator,
+    only,
+    operators_in,
+    several,
+)
 
 # Of which types a query's state variables are, as the checkpoint's own files say.
 
@@ -353,138 +147,6 @@ def _struct(schema: object) -> StructType:
     return StructType.fromJson(schema)  # type: ignore[arg-type]
 
 
-# Paths of checkpoints that Spark itself cannot work with.
-
-
-_ESCAPED = frozenset(' "<>\\^`{|}%#?[]')
-"""What Java's ``URI`` escapes in a path."""
-
-
-def check_readable(path: str) -> None:
-    """Raise `CheckpointError` for a path that Spark's own state readers cannot open.
-
-    They escape the path as a URI, and then look for a directory of the escaped name.
-    """
-    escaped = sorted(_ESCAPED & set(path))
-    if escaped:
-        raise CheckpointError(
-            "SM-STATE-027",
-            f"Spark's state readers cannot open {path}",
-            expected="a checkpoint path without characters that a URI escapes",
-            found=", ".join(map(repr, escaped)),
-            next_action="move the stopped query's checkpoint to a directory of another name, or "
-            "migrate by touch, without checkpoint=",
-            path=path,
-        )
-
-
-def check_source_path(checkpoint: str) -> None:
-    """Raise `CheckpointError` for a path below which no file source can look."""
-    found = sorted(set("*?[]{}\\") & set(checkpoint))
-    if found:
-        raise CheckpointError(
-            "SM-BACKFILL-015",
-            f"the backfill source cannot be below {checkpoint}",
-            expected="a path without any of * ? [ ] { } and backslash, which Spark's file source "
-            "takes as a pattern",
-            found=" ".join(found),
-            next_action="move the checkpoint of the stopped query to a directory without them",
-            path=checkpoint,
-        )
-
-
-# A checkpoint that was copied or moved, shown to Spark's state reader with paths that are right.
-#
-# Spark's own metadata names schema files by absolute path, so that of a copy Spark reads the
-# original's, or fails where that is gone. The copy is never changed for reading. What Spark is
-# given instead is a place of Hadoop's view file system: everything in it is the copy's own, but for
-# the operators' metadata, which come from a private temporary directory where the paths are
-# rewritten. So are metadata shown that Spark before 4.0 did not write and its reader cannot do
-# without. Only the driver reads those; tasks read the copy, wherever they run.
-
-
-_SETTING = "fs.viewfs.mounttable"
-_METADATA = "/_metadata"
-Named = tuple[str, bytes]
-"""A file's path below the checkpoint, and its content."""
-
-
-def readable_uri(
-    files: Files,
-    checkpoint: str,
-    spark: SparkSession,
-    untold: Mapping[str, bytes] | None = None,
-) -> str:
-    """Where Spark's state reader finds the checkpoint's own files: at itself, or in a view of it.
-
-    ``checkpoint`` is what its user calls it; ``untold`` are operators' metadata that the reader
-    needs and a checkpoint of Spark before 4.0 lacks, by their paths. Raises `CheckpointError` for
-    metadata that are not understood.
-    """
-    described = operator_files(files)
-    uri = uri_of(files)
-    added = tuple((untold or {}).items())
-    if not added and all(is_at(each, uri) for file in described for each in file.roots):
-        return checkpoint
-    view = _view(uri, tuple(described), added)
-    view.mount(spark)
-    return view.location
-
-
-def uri_of(files: Files) -> str:
-    """The checkpoint's place as Spark writes it into metadata."""
-    place = local_path(files.location)
-    return files.location if place is None else f"file:{place}"
-
-
-def moved(checkpoint: str, place: str, schema: str) -> CheckpointError:
-    """Spark finds the schemas of the state only where the checkpoint was written."""
-    return CheckpointError(
-        "SM-CHECKPOINT-027",
-        f"{checkpoint} was moved, and Spark would start no query on it",
-        expected=f"{schema} in {place}, which the operators' metadata name",
-        found="no such file there",
-        next_action=f"`statemigrate backfill {argument(checkpoint)} --prepare --apply` makes it "
-        "name its own "
-        "files",
-        path=checkpoint,
-    )
-
-
-class _View:
-    """Its directory goes with the process, or earlier: only finding the schemas needs it."""
-
-    def __init__(
-        self, checkpoint: str, files: Sequence[OperatorFile], added: Sequence[Named]
-    ) -> None:
-        name = f"statemigrate-{uuid.uuid4().hex}"
-        self.location = f"viewfs://{name}/"
-        self._table = f"{_SETTING}.{name}"
-        self._checkpoint = checkpoint
-        directory = Path(tempfile.mkdtemp(prefix="statemigrate-view-"))
-        weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
-        self._links: dict[str, str] = {}
-        mended = [(each.path, each.rooted_at(checkpoint).data) for each in files]
-        for name, data in [*mended, *added]:
-            path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            below = name[: name.index(_METADATA) + len(_METADATA)]
-            self._links[below] = (directory / below).as_uri()
-
-    def mount(self, spark: SparkSession) -> None:
-        """Tell the session of it; its settings travel with every read."""
-        spark.conf.set(f"{self._table}.linkFallback", self._checkpoint)
-        for below, uri in self._links.items():
-            spark.conf.set(f"{self._table}.link./{below}", uri)
-
-
-@lru_cache(maxsize=64)
-def _view(checkpoint: str, files: tuple[OperatorFile, ...], added: tuple[Named, ...]) -> _View:
-    """One view for each state of the metadata, however often it is asked for."""
-    return _View(checkpoint, files, added)
-
-
 _VALUES = {"value": "value", "list": "list_element", "map": "user_map_value"}
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -572,8 +234,8 @@ class SparkCheckpoint:
 
     def _readable_uri(self) -> str:
         """Where Spark finds this very checkpoint's files, though it may be a copy of another."""
-        untold = metadata_without(self.files, self._chosen_batch)
-        return readable_uri(self.files, self.path, self._reading, untold)
+        missing = metadata_without(self.files, self._chosen_batch)
+        return readable_uri(self.files, self.path, self._reading, missing)
 
     @cached_property
     def _processor_id(self) -> int:
@@ -660,11 +322,11 @@ class SparkCheckpoint:
     def column_families(self) -> frozenset[str] | None:
         """The column families of the processor, those included that Spark does not list.
 
-        See `statemigrate.native.column_families.column_families`.
+        See `statemigrate.native.listing.column_families`.
         """
         batch = self.committed_batch() if self._batch is None else self._batch
         # It reads stores with Arrow, which takes a while to load.
-        from statemigrate.native.column_families import column_families
+        from statemigrate.native.listing import column_families
 
         return column_families(self.files, batch, self._processor_id)
 

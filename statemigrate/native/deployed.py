@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from statemigrate.access import DualAccess
 from statemigrate.deployment import (
     Declared,
     Settings,
@@ -193,10 +194,11 @@ class MigrationCounts:
         """Entries a control row asked for whose transform failed; they stay where they are."""
         return int(self.quarantined_total.value)
 
-    def add(self, touched: int, backfilled: int, quarantined: int, work: Work | None) -> None:
-        """Add a task's counts, and how long it was busy."""
-        self.touched_total.add(touched)
-        self.backfilled_total.add(backfilled)
+    def add(self, accesses: Iterable[DualAccess[Any]], quarantined: int, work: Work | None) -> None:
+        """Add what a task's dual accesses counted, and how long it was busy."""
+        counts = [access.counts for access in accesses]
+        self.touched_total.add(sum(each.touched for each in counts))
+        self.backfilled_total.add(sum(each.backfilled for each in counts))
         self.quarantined_total.add(quarantined)
         if self.work_total is not None and work is not None:
             add_work(self.work_total, work)

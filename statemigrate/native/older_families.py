@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from statemigrate.deployment import (
@@ -14,8 +14,9 @@ from statemigrate.deployment import (
 )
 from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.listing import check_listed
+from statemigrate.native.operators import Variable
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _older_variables(
     variables = checkpoint.variables()
     stores = [store for store in lineages if any(is_family_of(store, name) for name in variables)]
     if not stores:
-        raise _unscripted(checkpoint.path, variables, lineages)
+        raise unscripted(checkpoint.path, variables, lineages)
     return tuple(
         name
         for store in stores
@@ -123,7 +124,7 @@ def _of_store(
     own = [name for name in variables if is_family_of(lineage.store, name)]
     for name in own:
         if name not in revisions:
-            raise _unknown(lineage, name)
+            raise unknown_family(lineage, name)
     batch = checkpoint.last_batch()
     for name in revisions.keys() - variables.keys():
         if batch is not None and revisions[name] != target:
@@ -149,21 +150,20 @@ def _has_a_way(
     return False
 
 
-def _unscripted(
-    path: str, variables: Mapping[str, Variable], lineages: Mapping[str, Lineage]
-) -> StartupError:
-    names = ", ".join(sorted(variables)) or "no state variable"
+def unscripted(path: str, stored: Collection[str], lineages: Mapping[str, Lineage]) -> StartupError:
+    """The error for a checkpoint none of whose ``stored`` names has a script."""
     return StartupError(
         "SM-START-012",
         f"no store in {path} has migration scripts",
         expected=f"one of {', '.join(lineages)}" if lineages else "at least one script",
-        found=names,
+        found=", ".join(sorted(stored)) or "no state variable",
         next_action="name the folder of this query's scripts (--migrations), or write one: "
         "`statemigrate new STORE -m MESSAGE`",
     )
 
 
-def _unknown(lineage: Lineage, name: str) -> StartupError:
+def unknown_family(lineage: Lineage, name: str) -> StartupError:
+    """The error for a family of a revision that no script has."""
     return StartupError(
         "SM-START-006",
         f"store {lineage.store}: the checkpoint has the family {name} of an unknown revision",

@@ -54,8 +54,8 @@ class Batch:
         return 0.0 if self.work is None or not self.rows else self.work.asked_by_clock
 
     @property
-    def untold(self) -> float | None:
-        """What it took beyond what its tasks tell of its chunk; None where they tell nothing."""
+    def unreported(self) -> float | None:
+        """What it took beyond what its tasks report of its chunk; None where they report none."""
         if self.work is None or not self.rows:
             return None
         return self.milliseconds - self.reported_ms
@@ -234,15 +234,15 @@ class Costs:
 
         Live rows too take longer in a batch with a chunk, and the chunk causes that.
         """
-        untold = [
-            (at, each.entries, each.untold)
+        unreported = [
+            (at, each.entries, each.unreported)
             for at, each in enumerate(self.recent)
-            if each.untold is not None
+            if each.unreported is not None
         ]
-        alone = [(at, took) for at, entries, took in untold if not entries]
+        alone = [(at, took) for at, entries, took in unreported if not entries]
         found = [
             took - statistics.median(other for _, other in _nearest(alone, at, _AROUND))
-            for at, entries, took in untold
+            for at, entries, took in unreported
             if entries and alone
         ]
         if not found:

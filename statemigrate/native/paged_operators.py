@@ -6,15 +6,8 @@ from statemigrate.checkpoint.operators.metadata import operator_files, operator_
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.native.checkpoint import (
-    FUNCTION,
-    PROCESSOR,
-    Which,
-    is_name,
-    is_pages,
-    name_in,
-)
 from statemigrate.native.chunks import ChunkFiles, paged_in
+from statemigrate.native.operators import FUNCTION, PROCESSOR, Which, is_name, is_pages, name_in
 
 
 def chunk_files(checkpoint: PathOrFiles, operator: Which = None) -> ChunkFiles:
@@ -33,7 +26,7 @@ def operator_name(files: Files, operator: Which) -> str | None:
     paged = paged_in(files)
     if not isinstance(operator, str) and not paged:
         return None
-    others = sorted(beside_pages(files)) if ChunkFiles(files).is_made() else []
+    others = sorted(operators_without_pages(files)) if ChunkFiles(files).is_made() else []
     if operator is None and len(paged) == 1 and not others:
         return paged[0]
     names = paged_names(files)
@@ -61,7 +54,7 @@ def paged_names(files: Files) -> dict[int, str]:
     }
 
 
-def beside_pages(files: Files) -> set[int]:
+def operators_without_pages(files: Files) -> set[int]:
     """The numbers of operators that run a user's code, and whose state is not on pages."""
     names = operator_names(files)
     own = {number for number, name in names.items() if name.startswith((PROCESSOR, FUNCTION))}

@@ -10,6 +10,7 @@ from statemigrate.deployment import (
     StoredFamily,
     StoreFacts,
     applied_scripts,
+    complement_of,
     family_name,
     is_family_of,
     revision_in,
@@ -19,9 +20,10 @@ from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint, Variable
+from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployment_check import StoreRecord
 from statemigrate.native.listing import read_listing
+from statemigrate.native.operators import Variable
 from statemigrate.quoting import argument
 
 
@@ -109,6 +111,7 @@ class _Reading:
         self._check_forgotten(lineage, store, record)
         families = [self._family(lineage, each) for each in listed]
         unlisted = self._unlisted(lineage, record)
+        complement = complement_of(store)
         return StoreFacts(
             listed[0].kind if listed else None,
             self._checkpoint.types(listed[0]).user_key if listed else None,
@@ -116,6 +119,7 @@ class _Reading:
             (*families, *unlisted),
             # What may have been made tells of scripts only where nothing is known to have been.
             applied_scripts(lineage, families or unlisted, record.applied),
+            complement if complement.name in self.variables else None,
         )
 
     def _unmigrated(self, store: str, variable: Variable) -> Lineage:
@@ -172,10 +176,10 @@ class _Reading:
         dropped = self._listing.dropped_since(record.batch, _families(lineage))
         missing = self._listing.missing_since(record.batch, record.families, record.begun)
         ran = self._listing.passed_over(range(record.batch + 1, self._batch + 1), record.begun)
-        untold = self._untold(lineage, record)
+        unmentioned = self._unmentioned(lineage, record)
         gone = {
             name: end
-            for name, end in {**missing, **dropped, **untold}.items()
+            for name, end in {**missing, **dropped, **unmentioned}.items()
             if name not in self.variables
         }
         # What was empty before the batch that such code ran, it cannot have missed.
@@ -183,14 +187,16 @@ class _Reading:
             name: first - 1 for name, first in ran.items() if not self._is_retired(name, record)
         }
         return [
-            ForgottenFamily(store, name, batch, is_known=name not in gone or name not in untold)
+            ForgottenFamily(
+                store, name, batch, is_known=name not in gone or name not in unmentioned
+            )
             for name, batch in {**again, **gone}.items()
             if is_family_of(store, name)
             and name not in self._accepted
             and not self._checkpoint.at(batch).is_surely_empty(name)
         ]
 
-    def _untold(self, lineage: Lineage, record: StoreRecord) -> dict[str, int]:
+    def _unmentioned(self, lineage: Lineage, record: StoreRecord) -> dict[str, int]:
         """Families in the database of which Spark's metadata tell nothing, and did once.
 
         Spark removes the metadata of a run some hundred batches after it has ended, and the column

@@ -9,15 +9,13 @@ from pyspark.sql.types import StructType
 
 from statemigrate.deployment import Settings, family_name, is_family_of, live_path
 from statemigrate.deployment.checks import check_scripts
-from statemigrate.errors import StartupError
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.older_families import older_families
+from statemigrate.native.older_families import older_families, unknown_family, unscripted
 from statemigrate.pages.columns import read
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.startup import contents_of_pages, pages_in, record_of, stored_in
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +51,7 @@ def older(
     )
     stores = [store for store in lineages if store in record.stores]
     if not stores:
-        raise _unscripted(checkpoint.path, sorted(record.stores), lineages)
+        raise unscripted(checkpoint.path, record.stores, lineages)
     if accept_edited is not None:
         stored = stored_in(record, held.families, lineages, checkpoint.path)
         for store in stored.keys() & lineages.keys():
@@ -74,7 +72,7 @@ def _of_store(lineage: Lineage, target: str, held: list[str]) -> Iterator[str]:
         if not is_family_of(lineage.store, name):
             continue
         if name not in revisions:
-            raise _unknown(lineage, name)
+            raise unknown_family(lineage, name)
         if revisions[name] != wanted:
             # Raises where no way leads to the target.
             live_path(lineage, revisions[name], wanted)
@@ -102,26 +100,3 @@ def _families(batches: Iterator[Any]) -> Iterator[Any]:
         types = pa.string(), pa.int32(), pa.int32(), pa.int64()
         names = ["family", BUCKET, "partition_id", "entries"]
         yield pa.RecordBatch.from_arrays(list(map(pa.array, columns, types)), names=names)
-
-
-def _unscripted(path: str, stores: list[str], lineages: Mapping[str, Lineage]) -> StartupError:
-    return StartupError(
-        "SM-START-012",
-        f"no store in the pages of {path} has migration scripts",
-        expected=f"one of {', '.join(lineages)}" if lineages else "at least one script",
-        found=", ".join(stores) or "no store",
-        next_action="name the folder of this query's scripts (--migrations), or write one: "
-        "`statemigrate new STORE -m MESSAGE`",
-    )
-
-
-def _unknown(lineage: Lineage, name: str) -> StartupError:
-    return StartupError(
-        "SM-START-006",
-        f"store {lineage.store}: pages have the family {name} of an unknown revision",
-        expected=f"one of {', '.join(lineage.revisions)}",
-        found=name,
-        next_action="check out the scripts this checkpoint was last run with; "
-        f"`statemigrate history {argument(lineage.store)}` lists those that are here",
-        store=lineage.store,
-    )

@@ -13,7 +13,7 @@ from statemigrate.checkpoint.operators.metadata import operator_files
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
 from statemigrate.files.documents import sealed, understood, unsealed
-from statemigrate.native.checkpoint import PAGES, is_name, is_pages
+from statemigrate.native.operators import PAGES, is_name, is_pages
 from statemigrate.native.paged_operators import paged_names
 
 RECORD = "statemigrate/pages.json"

@@ -111,12 +111,8 @@ class PagedProcessor(StatefulProcessor):
         self._processor.close()
         keep_what_is_loaded("visit")
         if self._deployment.counts is not None:
-            counts = [access.counts for access in self._stores.accesses]
-            touched, moved = (
-                sum(each) for each in ([c.touched for c in counts], [c.backfilled for c in counts])
-            )
-            work = self._stopwatch.work
-            self._deployment.counts.add(touched, moved, self._stores.quarantined, work)
+            stores, work = self._stores, self._stopwatch.work
+            self._deployment.counts.add(stores.accesses, stores.quarantined, work)
 
     def _visit(
         self,

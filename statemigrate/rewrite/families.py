@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators.catalogue import (
     kind_of,
 )
 from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.native.checkpoint import is_pages
+from statemigrate.native.operators import is_pages
 from statemigrate.pages.record import RECORDS, PagesRecord, is_large, record_name
 from statemigrate.rewrite.aggregate_pairing import FunctionPairing
 from statemigrate.rewrite.column_pairing import (

@@ -11,8 +11,8 @@ from statemigrate.checkpoint.directory import MEANINGS, OWN, CheckpointDirectory
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.documents import check_shape, sealed, understood, unsealed
-from statemigrate.native.checkpoint import check_readable
 from statemigrate.native.deployment_check import RECORD, read_record, record_document
+from statemigrate.native.moved import check_readable
 from statemigrate.rewrite.claims import (
     MAKING,
     MARK,

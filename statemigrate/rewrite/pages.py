@@ -22,7 +22,7 @@ from statemigrate.checkpoint.state import StoredFamily as StateFamily
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats.arrow_values import plain_array
-from statemigrate.native.checkpoint import is_pages
+from statemigrate.native.operators import is_pages
 from statemigrate.pages.columns import (
     LARGEST_INSIDE,
     NEVER,

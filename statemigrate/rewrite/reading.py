@@ -25,7 +25,7 @@ from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
 from statemigrate.checkpoint.state import StoredFamily
 from statemigrate.files import Files
-from statemigrate.native.checkpoint import check_readable, readable_uri
+from statemigrate.native.moved import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.state.protocol import CarriesErrors

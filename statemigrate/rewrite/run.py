@@ -25,7 +25,7 @@ from statemigrate.checkpoint.stores.files import read_snapshot
 from statemigrate.errors import RewriteError
 from statemigrate.files import Entry, Files, local_path
 from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.native.checkpoint import uri_of
+from statemigrate.native.moved import uri_of
 from statemigrate.native.retrying import whole
 from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord

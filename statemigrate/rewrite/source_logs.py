@@ -23,8 +23,8 @@ from statemigrate.checkpoint.logs.offsets import (
 )
 from statemigrate.errors import CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import Entry, Files, parse_json
-from statemigrate.native.checkpoint import uri_of
 from statemigrate.native.chunks import CONTROL, within_checkpoint
+from statemigrate.native.moved import uri_of
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.sources import SourcePlan
 

@@ -27,8 +27,8 @@ from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import is_pages, name_in
 from statemigrate.native.deployment_check import StoreRecord
+from statemigrate.native.operators import is_pages, name_in
 from statemigrate.native.paged_operators import paged_names
 from statemigrate.native.retrying import ATTEMPTS
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from importlib.resources import as_file, files
 from itertools import groupby
 from pathlib import Path
@@ -13,6 +14,7 @@ from statemigrate.migration import Lineage, check_store_name
 from statemigrate.quoting import argument
 from statemigrate.scripts.choosing import Details, Entry, chosen, details, entries
 from statemigrate.scripts.inference import KeyChange, Transforms, infer_rekeying, infer_transforms
+from statemigrate.scripts.lens_inference import NotDeclarableError, declaration
 from statemigrate.scripts.survey import Survey, survey
 
 DEFAULT = "migrations"
@@ -106,6 +108,8 @@ class ScriptFolder:
         new: Format | None = None,
         baseline: bool = False,
         infer: bool = False,
+        lenses: bool | None = False,
+        renames: Mapping[str, str] | None = None,
         new_key: Format | None = None,
         keys: KeyChange | None = None,
         notes: str = "",
@@ -121,6 +125,10 @@ class ScriptFolder:
         message. Otherwise the script is refused by everything that reads it until ``old``, ``new``
         and ``upgrade`` are written.
 
+        Where ``lenses`` is None the script declares its change with lenses instead, if they say all
+        that differs between two given formats; with True it has to. ``renames`` are the fields that
+        get another name, by their paths.
+
         Raises LineageError if ``old`` is not the head's format or a baseline would not come first,
         and ScriptError for ``infer`` without two formats. ``scripts`` are those of the folder,
         where they were read already.
@@ -134,7 +142,11 @@ class ScriptFolder:
         own = [script for script in found.scripts if script.get("store") == store]
         if lineage is not None:
             old = _continued(lineage, old, baseline)
-        transforms = _inferred(store, old, new, keys) if infer else None
+        transforms = None
+        if lenses is not False and not baseline and new is not None and old is not None:
+            transforms = _declared(store, old, new, renames, needed=lenses is True)
+        if transforms is None and infer:
+            transforms = _inferred(store, old, new, keys)
         return write_script(
             self.directory,
             own,
@@ -216,6 +228,27 @@ def _inferred(
         next_action=f"give both formats, or write a baseline for store '{store}' first",
         store=store,
     )
+
+
+def _declared(
+    store: str, old: Format, new: Format, renames: Mapping[str, str] | None, *, needed: bool
+) -> Transforms | None:
+    try:
+        found = declaration(old, new, renames)
+    except NotDeclarableError as cause:
+        if not (needed or renames):
+            return None
+        raise ScriptError(
+            "SM-SCRIPT-036",
+            f"Store '{store}': lenses do not say how the formats differ: {cause}.",
+            expected="a difference that lenses say: fields that come, go, move or get a wider "
+            "type, and with --rename other names",
+            found=f"{old!r} and {new!r}",
+            next_action="name what is renamed with --rename OLD=NEW, or write functions with "
+            "--functions",
+            store=store,
+        ) from cause
+    return Transforms(found.source, found.imports, found.names)
 
 
 def _continued(lineage: Lineage, old: Format | None, baseline: bool) -> Format:

@@ -36,13 +36,15 @@ _NAMES = {
 _ATTRIBUTES = {"combine", "date", "encode", "fromhex", "fromisoformat", "get", "items", "replace"}
 
 
-def prove_functions(source: str) -> None:
+def prove_functions(source: str, lenses: Iterable[str] = ()) -> None:
     """Raise `ScriptError` unless a text is nothing but functions over values, and ``drops``.
+
+    With ``lenses``, the names of those that it may call, it is one ``change`` made of them.
 
     They call what makes a value out of another, and each other; no module and nothing private.
     """
     tree = _parsed(source.encode("utf-8", "surrogatepass"))
-    known = {*_NAMES, *_defined(tree)}
+    known = {*_NAMES, *_defined(tree), *lenses}
     for node in ast.walk(tree):
         if not isinstance(node, _KINDS):
             _refuse(f"{type(node).__name__} in a generated function")
@@ -51,7 +53,8 @@ def prove_functions(source: str) -> None:
         if isinstance(node, ast.Attribute) and node.attr not in _ATTRIBUTES:
             _refuse(f"the attribute {node.attr!r}, which no generated function uses")
     for statement in tree.body:
-        if not isinstance(statement, ast.FunctionDef) and not _is_drops(statement):
+        is_change = bool(lenses) and _is_change(statement)
+        if not (isinstance(statement, ast.FunctionDef) or _is_drops(statement) or is_change):
             _refuse(f"{type(statement).__name__} outside the generated functions")
 
 
@@ -139,6 +142,13 @@ def _is_drops(statement: ast.stmt) -> bool:
     match statement:
         case ast.Assign(targets=[ast.Name(id="drops")], value=ast.Tuple(elts=names)):
             return all(isinstance(each, ast.Constant) for each in names)
+    return False
+
+
+def _is_change(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="change")], value=ast.Call(func=ast.Name(id="lens"))):
+            return True
     return False
 
 

@@ -254,6 +254,11 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
+def question(text: str) -> Comment:
+    """Ask something else."""
+    return _comment(text)
+
+
 def _comment(question: str) -> Comment:
     return Comment(f"{_WORD} {question}", " Delete this line once it is right.")
 
@@ -428,11 +433,13 @@ _MODULES = {
 class Transforms:
     """``source`` holds ``upgrade``, ``downgrade``, what they call, and ``drops`` if it is needed.
 
-    ``imports`` are the lines that import from the standard library, possibly none.
+    ``imports`` are the lines that import from the standard library, possibly none. If the script
+    declares its change, ``source`` holds that, and ``lenses`` are the names that it uses.
     """
 
     source: str
     imports: str
+    lenses: tuple[str, ...] = ()
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -456,7 +463,7 @@ def infer_transforms(old: Format, new: Format, *, back: bool = True) -> Transfor
     drops = [_drops(downgrade.drops)] if downgrade.drops else []
     backward = downgrade.sources.values() if back else ()
     source = "\n\n\n".join([*upgrade.sources.values(), *backward, *drops])
-    return Transforms(source, _imports(source))
+    return Transforms(source, library_imports(source))
 
 
 def _drops(fields: Sequence[str]) -> str:
@@ -465,7 +472,8 @@ def _drops(fields: Sequence[str]) -> str:
     return f"# Fields of `new` that `downgrade` has no place for.\n{line}"
 
 
-def _imports(source: str) -> str:
+def library_imports(source: str) -> str:
+    """The lines that import what generated source uses of the standard library."""
     used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     lines = []
     for module, names in _MODULES.items():

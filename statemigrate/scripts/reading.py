@@ -340,6 +340,7 @@ def read(script: Script) -> Migration:
         merge=merge_in(script),
         upgrade_table=table_in(script),
         change=script.get("change"),
+        lossless=_lossless(script),
     )
 
 
@@ -413,6 +414,29 @@ def _time_to_live(script: Script) -> TimeToLive:
     )
 
 
+def _lossless(script: Script) -> bool | None:
+    """Whether the script claims that its functions undo each other; None if it says nothing."""
+    value: Any = script.get("lossless")
+    has_both = all(
+        script.get(name) is not None and not only_raises(script, name)
+        for name in ("upgrade", "downgrade")
+    )
+    if value is None or value is False or (value is True and has_both):
+        return value
+    raise wrong_part(
+        "SM-SCRIPT-034",
+        script,
+        "`lossless` claims a way back, and there is none."
+        if value is True
+        else "`lossless` is neither True nor False.",
+        expected="True with both `upgrade` and `downgrade`, False, or no `lossless`",
+        found="lossless = True without both functions"
+        if value is True
+        else f"lossless = {value!r:.200}",
+        next_action="write the missing function, or remove `lossless`",
+    )
+
+
 def _drops(script: Script) -> tuple[str, ...]:
     names: Any = script.get("drops", ())
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -448,6 +472,7 @@ _PARTS = (
     _time_to_live,
     examples_in,
     _drops,
+    _lossless,
     new_key_in,
     rekey_in,
     merge_in,

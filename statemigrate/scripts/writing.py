@@ -59,13 +59,13 @@ def write_script(  # noqa: PLR0913 - all but four by name
         formats["new_key"] = new_key
     if transforms:
         _check_complete(directory, transforms)
-        prove_functions(transforms.source)
+        prove_functions(transforms.source, transforms.lenses)
     revision = rev_id()
     known: dict[str, Any] = {
         "details": "\n\n".join(filter(None, (details, in_docstring(notes)))),
         "store": store,
         "baseline": baseline,
-        "imports": ", ".join(imported_names(formats.values(), functions=not baseline)),
+        "imports": _imported(formats, transforms, functions=not baseline),
     }
     assigned = {name: assignment(name, format) for name, format in formats.items()}
     parts: dict[str, Any] = {
@@ -95,6 +95,14 @@ def write_script(  # noqa: PLR0913 - all but four by name
     # Once more: the team's tools have been at it.
     prove_formats(path.read_bytes(), formats)
     return path
+
+
+def _imported(formats: Formats, transforms: Transforms | None, *, functions: bool) -> str:
+    """What follows `from statemigrate.formats import`: names, and a line for those of lenses."""
+    lenses = transforms.lenses if transforms else ()
+    names = imported_names(formats.values(), functions=functions and not lenses)
+    more = [f"from statemigrate.lenses import {', '.join(lenses)}"] if lenses else []
+    return "\n".join([", ".join(names), *more])
 
 
 _PARTS = ("old", "new", "transforms", "library_imports")

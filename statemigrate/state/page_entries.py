@@ -24,7 +24,7 @@ from statemigrate.pages.startup import check_recorded
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
-from statemigrate.state.rows import UserRows, begins_with, moments
+from statemigrate.state.rows import UserRows, begins_with, timestamps
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -193,7 +193,7 @@ class Entries:
         ]
         names = list(self.schema.names)
         if self.expiry:
-            columns.append(moments(pa.array([each[2] or None for each in found], pa.int64())))
+            columns.append(timestamps(pa.array([each[2] or None for each in found], pa.int64())))
             names.append("expires_at")
         return pa.RecordBatch.from_arrays(columns, names)
 

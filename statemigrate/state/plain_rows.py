@@ -71,6 +71,15 @@ class EnvelopeRows:
         """How many partitions there are."""
         return self.envelopes.partitions
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of files are read for them."""
+        return self.envelopes.size
+
+    def count(self, partition: int) -> int:
+        """How many rows a partition has."""
+        return self.envelopes.count(partition)
+
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
         return map(self._opened, self.envelopes.batches(partition))
@@ -134,6 +143,15 @@ class PageRows(_PlainRows):
         """How many partitions there are."""
         return self.entries.partitions
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of files are read for them."""
+        return self.entries.size
+
+    def count(self, partition: int) -> int:
+        """How many rows a partition has."""
+        return self.entries.count(partition)
+
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
         return self._opened(self.entries.batches(partition))
@@ -176,6 +194,15 @@ class EmbeddedRows(_PlainRows):
     def partitions(self) -> int:
         """How many partitions there are."""
         return len(self.state.committed.manifest.partitions)
+
+    @property
+    def size(self) -> None:
+        """How many bytes of files are read for them is not known."""
+        return
+
+    def count(self, partition: int) -> int:
+        """How many rows a partition has."""
+        return sum(1 for _ in self.state.partition(partition).records(self.family.name))
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""

@@ -52,7 +52,7 @@ class UserRows:
     @cached_property
     def key(self) -> StructJson:
         """The columns of a grouping key."""
-        return self._of_map[0] if self._is_map else _shown(self._stored_key, self._key_places)
+        return self._of_map[0] if self._is_map else _shown(self._stored_key, self._key_indexes)
 
     @cached_property
     def user_key(self) -> StructJson | None:
@@ -158,7 +158,7 @@ class UserRows:
         index: pa.Array | None = None
         if self.stored.family.is_list:
             owners = pc.list_parent_indices(values)
-            index = _places(values)
+            index = _indexes(values)
             keys, values = keys.take(owners), values.flatten()
         elif self._is_numbered:
             index = keys.field(keys.type.num_fields - 1)
@@ -168,9 +168,9 @@ class UserRows:
         if self._is_map:
             columns["key"], columns["user_key"] = keys.field(0), keys.field(1)
         else:
-            columns["key"] = _taken(keys, self._key_places, _struct(self.key))
+            columns["key"] = _taken(keys, self._key_indexes, _struct(self.key))
         if self._expires:
-            columns["expires_at"] = moments(values.field(1))
+            columns["expires_at"] = timestamps(values.field(1))
             values = values.field(0)
         columns["value"] = _taken(values, shown_paths(self._content), _struct(self.value))
         if index is not None:
@@ -220,7 +220,7 @@ class UserRows:
         return first, second
 
     @cached_property
-    def _key_places(self) -> list[int]:
+    def _key_indexes(self) -> list[int]:
         """Where in Spark's key the columns are that users know."""
         places = shown_paths(self._stored_key)
         is_index = self._is_numbered and (self.grouped or not self._is_timed)
@@ -281,14 +281,14 @@ def _taken(structs: pa.StructArray, places: Sequence[int], kind: pa.StructType) 
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
 
 
-def _places(lists: pa.ListArray) -> pa.Array:
+def _indexes(lists: pa.ListArray) -> pa.Array:
     """The place of each element in its list, of which none is null, counted from 0."""
     lengths = numpy_array(lists.value_lengths()).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     return arrow_array(np.arange(int(lengths.sum())) - np.repeat(starts, lengths))
 
 
-def moments(milliseconds: pa.Array) -> pa.Array:
+def timestamps(milliseconds: pa.Array) -> pa.Array:
     """Times in milliseconds since 1970 as timestamps; what lies beyond those is null."""
     most = np.iinfo(np.int64).max // 1000
     fits = pc.less_equal(milliseconds, most)
@@ -309,13 +309,13 @@ def begins_with(batch: pa.RecordBatch, key: Sequence[pa.Array]) -> Any:
 
 def is_same(column: pa.Array, wanted: pa.Array) -> pa.Array:
     """For each value whether it is the one that ``wanted`` has, null with null alone."""
+    if wanted.null_count:
+        return column.is_null()
     if pa.types.is_struct(column.type):
         mask = arrow_array(np.ones(len(column), bool))
         for place in range(column.type.num_fields):
             mask = pc.and_(mask, is_same(column.field(place), wanted.field(place)))
-        return pc.and_(mask, pc.equal(column.is_null(), wanted.is_null()[0]))
-    if wanted.null_count:
-        return column.is_null()
+        return pc.and_(mask, column.is_valid())
     if pa.types.is_floating(column.type) and pc.is_nan(wanted)[0].as_py():
         return pc.fill_null(pc.is_nan(column), fill_value=False)
     if pa.types.is_nested(column.type):

@@ -10,7 +10,8 @@ from statemigrate.checkpoint.state import CommittedState, StoredFamily
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
-from statemigrate.native.checkpoint import SparkCheckpoint, Which
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.operators import Which
 from statemigrate.state.rows import UserRows
 
 if TYPE_CHECKING:

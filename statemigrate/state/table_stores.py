@@ -28,8 +28,8 @@ from statemigrate.files import Files
 from statemigrate.formats import Format
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.migration import BASE, Lineage, Path
-from statemigrate.native.checkpoint import is_pages, name_in
 from statemigrate.native.deployment_check import StoreRecord, read_record
+from statemigrate.native.operators import is_pages, name_in
 from statemigrate.pages.record import (
     is_marker,
     large_of,
@@ -68,6 +68,13 @@ class FamilyRows(Protocol):
     @property
     def partitions(self) -> int:
         """How many partitions there are."""
+
+    @property
+    def size(self) -> int | None:
+        """About how many bytes of files are read for them, where that is known."""
+
+    def count(self, partition: int) -> int:
+        """How many rows a partition has; values are not decoded for it."""
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
@@ -121,6 +128,15 @@ class StorePart:
 
 
 @dataclass(frozen=True)
+class PartCount:
+    """How many rows a part of a store has in one partition."""
+
+    part: StorePart
+    partition: int
+    count: int
+
+
+@dataclass(frozen=True)
 class StoreRows:
     """All rows of a store: the parts have the same keys, and values of one format in the end."""
 
@@ -161,9 +177,13 @@ class StoreRows:
 
     def count(self) -> int:
         """How many rows there are."""
-        return sum(
-            batch.num_rows for number in range(self.partitions) for _, batch in self.batches(number)
-        )
+        return sum(each.count for each in self.counts())
+
+    def counts(self) -> Iterator[PartCount]:
+        """How many rows each part has in each partition."""
+        for part in self.parts:
+            for number in range(part.rows.partitions):
+                yield PartCount(part, number, part.rows.count(number))
 
 
 class Catalog(Protocol):

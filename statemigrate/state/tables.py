@@ -280,7 +280,8 @@ class StateTable:
         import pyarrow as pa
 
         columns = self._columns
-        if not 0 < len(key) <= len(columns.key_names):
+        # A store without key columns has one key, which is empty.
+        if not min(1, len(columns.key_names)) <= len(key) <= len(columns.key_names):
             raise _key_width(columns.key_names, key)
         wanted = columns.key_arrays(key)
 
@@ -340,10 +341,10 @@ class StateTable:
         """The rows for any reader of Arrow's streams; each call reads them from the start."""
         import pyarrow as pa
 
-        reader = pa.RecordBatchReader.from_batches(self.schema, self._noting_failures())
+        reader = pa.RecordBatchReader.from_batches(self.schema, self._with_failures())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _noting_failures(self) -> Iterator[pa.RecordBatch]:
+    def _with_failures(self) -> Iterator[pa.RecordBatch]:
         try:
             yield from self.batches()
         except Exception as error:

@@ -7,13 +7,11 @@ import itertools
 
 import pytest
 from state_queries import CHECKED, OPERATORS
+from support.committed_rows import rows_by_spark, rows_from_files
 
 from statemigrate.checkpoint.logs.entries import is_rocksdb
-from statemigrate.checkpoint.operators.catalogue import is_derived
 from statemigrate.checkpoint.state import CommittedState
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused
-from statemigrate.rewrite.reading import StateReader, rewriting_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
@@ -40,39 +38,12 @@ def names(case):
     return "-".join([name, way, *(f"{n}={v}" for n, v in settings.items())]).replace(" ", "_")
 
 
-def read_by_spark(spark, state):
-    """By family the rows of Spark's reader; of what only says again what a variable has, none."""
-    reader = StateReader(state.files, state.batch, rewriting_session(spark, state.shape))
-    return {
-        (each.store.name, each.family.name): sorted(
-            repr((row["partition"], row["key"], row["value"]))
-            for row in reader.rows(each.operator, FamilyAddress(each.store, each.family))
-            .toArrow()
-            .to_pylist()
-        )
-        for each in state.families
-        if not is_derived(each.family.name) and not is_unused(each.operator, each.family)
-    }
-
-
-def read_from_files(state):
-    return {
-        (each.store.name, each.family.name): sorted(
-            repr((partition, key, value))
-            for partition in range(len(each.parts))
-            for keys, values in each.rows(partition)
-            for key, value in zip(keys.to_pylist(), values.to_pylist(), strict=True)
-        )
-        for each in state.families
-    }
-
-
 @pytest.mark.parametrize("case", CASES, ids=names)
 def test_every_row_is_the_one_that_spark_reads(spark, made, case):
     name, way, settings = case
     state = CommittedState(LocalFiles(made(name, way, **settings).checkpoint))
     assert is_rocksdb(state.shape.conf) == (way != "hdfs")
-    expected, found = read_by_spark(spark, state), read_from_files(state)
+    expected, found = rows_by_spark(spark, state), rows_from_files(state)
     assert expected.keys() <= found.keys()
     assert {family: found[family] for family in expected} == expected
     assert any(expected.values())

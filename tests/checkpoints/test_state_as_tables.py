@@ -63,6 +63,20 @@ def test_a_key_is_looked_up_and_a_missing_one_is_none(query):
     assert table.get("nobody") is None
 
 
+@pytest.mark.parametrize("name", ["no keys", "limit"])
+@pytest.mark.parametrize("way", ["hdfs", "changelogs"])
+def test_a_store_without_key_columns_has_one_value(made, name, way):
+    state = opened(made(name, way))
+    table = state[state.stores[0]]
+    (row,) = table.to_arrow().to_pylist()
+    assert table.key_columns == ()
+    assert table.get() == {name: each for name, each in row.items() if name not in SYSTEM}
+    assert table.under().to_pylist() == [row]
+    assert table.history().to_pylist()[-1]["_batch"] <= state.batch
+    with pytest.raises(ValueMismatchError):
+        table.get("a")
+
+
 @pytest.mark.parametrize("key", [(7,), (b"a",), (), ("a", "b")])
 def test_a_key_of_another_type_or_width_is_refused(query, key):
     with pytest.raises(ValueMismatchError) as error:

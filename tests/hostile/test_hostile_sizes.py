@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from statemigrate import StateReader, status
+from statemigrate.checkpoint.codecs import decompressed
 from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
-from statemigrate.checkpoint.codecs.opening import decompressed
 from statemigrate.checkpoint.codecs.reading import PIECE
 from statemigrate.checkpoint.logs.entries import CODEC
 from statemigrate.checkpoint.stores.files import StoreVersion

@@ -117,6 +117,17 @@ def test_values_that_come_back_otherwise_are_counted_by_field(plain, scripts):
     assert {(each.before, each.after) for each in difference.examples} == {("0", "101")}
 
 
+def test_a_pair_that_claims_to_be_undone_fails_for_the_values_that_are_not(plain, scripts):
+    report = plain.dry_run(scripts.write(f"{AMOUNTS_SCRIPT}\n\nlossless = True\n"))
+    assert (report.failed, report.lawless, report.in_order) == (0, KEYS, False)
+    (law,) = report.families[0].broken_laws
+    assert (law.law, law.field, law.values) == (
+        "downgrade(upgrade(value)) == value", "moved", KEYS
+    )  # fmt: skip
+    smallest = law.smallest.before, law.smallest.after
+    assert smallest == ('{"cents": 0, "moved": 0}', '{"cents": 0, "moved": 101}')
+
+
 def test_failures_are_grouped_by_cause_with_their_keys(plain, scripts):
     report = plain.dry_run(scripts.write(RAISING))
     (family,) = report.families

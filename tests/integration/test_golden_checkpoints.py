@@ -11,12 +11,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.committed_rows import rows_by_spark, rows_from_files
 from systems.packages import Missing, jars
 
-from statemigrate import status
+from statemigrate import open_state, status
 from statemigrate.checkpoint.logs.entries import FILE_IDS, PROVIDER
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint.state import CommittedState
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.commands.view import export
 from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, UnsupportedError
@@ -157,6 +159,22 @@ def test_what_is_looked_at_forked_and_rewritten_is_what_spark_reads(golden, spar
         assert {each.store: each.in_target for each in again.stores} == READ[name]
         if before is not None:
             assert read_by_spark(new, spark) == before, way
+
+
+@pytest.mark.parametrize("name", READ)
+def test_every_row_read_from_files_is_the_one_that_spark_reads(golden, spark, name):
+    state = CommittedState(LocalFiles(golden / name))
+    expected, found = rows_by_spark(spark, state), rows_from_files(state)
+    assert {family: found[family] for family in expected} == expected
+    assert any(expected.values())
+    tables = open_state(golden / name, migrations=None)
+    assert set(tables.stores) == set(READ[name])
+    for store in tables.stores:
+        rows = tables[store].to_arrow()
+        assert rows.num_rows == tables[store].count() > 0
+        for key in rows.select(list(tables[store].key_columns)).to_pylist():
+            # A misplaced row is not where Spark, or anybody, looks for it.
+            assert tables[store].under(*key.values()).num_rows or name in MISPLACED
 
 
 def other_provider(shape) -> RewriteOptions:

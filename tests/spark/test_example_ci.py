@@ -93,8 +93,9 @@ def test_the_stored_state_migrates(code, checkpoint):
 def test_a_change_that_breaks_values_fails_both_jobs(code, checkpoint):
     (script,) = (code / "migrations" / "versions").glob("*.py")
     text = script.read_text()
-    assert "def upgrade(value" in text
-    broken = text.replace("    return {", '    value["name"].upper()\n    return {', 1)
+    broken = text.replace("import lens", "import function, lens").replace(
+        "change = lens(", 'change = lens(\n    function("name", lambda name: name.missing),'
+    )
     script.write_text(broken)
     dry_run, _ = commands("state")
     done = run(dry_run, code, checkpoint)

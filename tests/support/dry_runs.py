@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from statemigrate.inspect.report import (
     BackfillEstimate,
+    BrokenLaw,
     Constant,
     Difference,
     DryRunReport,
@@ -129,6 +130,20 @@ NASTY_FAMILY = replace(
         FieldEffect(LONG_KEY[:300], "added", 3, (Example(RIGHT_TO_LEFT, None, CONTROL),)),
     ),
     losses=(Loss(f"loss {TAG}", "upgrade", "a1", f"{QUOTES}.py", False, CONTROL),),
+    lawless=3,
+    broken_laws=(
+        BrokenLaw(
+            "upgrade(downgrade(value)) == value",
+            f"law {TAG}",
+            QUOTES,
+            f"field {MAKO}",
+            None,
+            3,
+            tuple(Example(t, t, t) for t in NASTY_TEXTS),
+            None,
+        ),
+        BrokenLaw("law", "a1", "", None, f"cause {TAG}{CONTROL}", 1, (), None),
+    ),
     constants=(Constant(f"constant {TAG}", "upgrade", "a1", MAKO, False, CONTROL),),
     examples=tuple(Example(t, f"{t}\n  {t}", t) for t in NASTY_TEXTS),
 )

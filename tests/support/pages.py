@@ -1,7 +1,7 @@
 """Follows the pages of docs/ as a reader does: writes files, runs commands, compares.
 
 A fenced block with a title is a file. A title with a ``*`` names a generated script, whose
-functions the block replaces; one below ``examples/`` is a part of that file of the repository.
+change the block replaces; one below ``examples/`` is a part of that file of the repository.
 Python without a title is a part of a file that was written, or of an example. In ``console``
 blocks, lines that follow a command are what it prints: ``...`` stands for anything, a revision for
 any other. An ``sh`` block is about files of the reader's own: it is checked, and not run.
@@ -22,6 +22,7 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 DOCS = TOP / "docs"
+CHANGED = re.compile(r"^(?:change = |def upgrade)", re.MULTILINE)
 FENCE = re.compile(r'^```([\w+-]+)(?: title="([^"\n]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 START = re.compile(r"\A---\n(?:.*\n)*?start: (\S+)\n(?:.*\n)*?---\n")
@@ -141,7 +142,7 @@ class Reader:
         elif "*" in block.title:
             (script,) = self.folder.glob(block.title)
             text = script.read_text()
-            script.write_text(text[: text.index("def upgrade")] + block.text)
+            script.write_text(CHANGED.split(text, maxsplit=1)[0] + block.text)
         elif block.title:
             (self.folder / block.title).write_text(block.text)
         else:

@@ -14,8 +14,8 @@ from statemigrate.checkpoint.logs.offsets import (
     Offsets,
     file_offset,
     folders_in,
+    lines_of_sources,
     newest_offsets,
-    places_of_sources,
     reads_twice,
 )
 from statemigrate.errors import UnsupportedError
@@ -32,7 +32,7 @@ def lines_of_folders(files: Files, offsets: Offsets) -> dict[str, str]:
     newest = newest_offsets(files) or offsets
     if not (reads_twice(files, offsets) or reads_twice(files, newest)):
         return {folder: folder for folder in folders if folder in offsets.by_source}
-    known = places_of_sources(files, newest, offsets.lines)
+    known = lines_of_sources(files, newest, offsets.lines)
     return {
         str(number): str(_only(files, number, lines, offsets))
         for number in sorted(known.reached)

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
-from statemigrate.checkpoint.logs.places import PlacesOfSources
+from statemigrate.checkpoint.logs.source_lines import SourceLines
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json, whole_number
 from statemigrate.files.documents import check_shape
@@ -234,19 +234,17 @@ def _lines_of(files: Files, source: str, newest: Offsets | None, reached: int) -
     fitting = [name for name, at in offsets.items() if at in (reached, reached - 1)] or [source]
     if len(fitting) == 1:
         return fitting
-    known = places_of_sources(files, newest).of(int(source))
+    known = lines_of_sources(files, newest).of(int(source))
     # Where the logs have gone on meanwhile, none fits: then it is any of these.
     return [name for name in fitting if int(name) in known] or fitting
 
 
-def places_of_sources(
-    files: Files, newest: Offsets, earlier: Sequence[str] = ()
-) -> PlacesOfSources:
+def lines_of_sources(files: Files, newest: Offsets, earlier: Sequence[str] = ()) -> SourceLines:
     """The lines of offsets beside what the folders of sources, which have no names, have taken."""
     numbers = [int(each) for each in folders_in(files, "sources") if each.isdecimal()]
     offsets = [file_offset(text) for text in newest.by_source.values()]
     reached = {number: log_reached(files, str(number)) for number in numbers}
-    return PlacesOfSources(newest.lines, offsets, reached, earlier)
+    return SourceLines(newest.lines, offsets, reached, earlier)
 
 
 def file_offset(text: str | None) -> int | None:

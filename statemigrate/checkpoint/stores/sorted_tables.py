@@ -29,8 +29,8 @@ from statemigrate.checkpoint.rows.buffers import (
     ends,
     within,
 )
-from statemigrate.checkpoint.stores.block_checksums import matching
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes
+from statemigrate.checkpoint.stores.integrity import matching
 from statemigrate.errors import UnsupportedError
 
 _FOOTER, _MAGIC = 53, 0x88E241B785F4CFF7
@@ -76,22 +76,22 @@ class Index:
 
     def between(self, start: bytes = b"", stop: bytes | None = None) -> Integers:
         """The places of blocks that may have keys from ``start`` up to ``stop``, without it."""
-        first = self.place_of(start)
-        last = len(self.keys) if stop is None else self.place_of(stop) + 1
+        first = self.index_of(start)
+        last = len(self.keys) if stop is None else self.index_of(stop) + 1
         return np.arange(first, min(last, len(self.keys)))
 
     def having(self, wanted: Sequence[bytes]) -> Integers:
         """The places of blocks that may have one of the ``wanted`` keys."""
         found: set[int] = set()
         for key in wanted:
-            for place in range(self.place_of(key), len(self.keys)):
+            for place in range(self.index_of(key), len(self.keys)):
                 found.add(place)
                 # What happened to one key may fill several blocks.
                 if self.keys.row(place) != key:
                     break
         return np.array(sorted(found), np.int64)
 
-    def place_of(self, key: bytes) -> int:
+    def index_of(self, key: bytes) -> int:
         """The place of the first block that may have a key."""
         return bisect_left(range(len(self.keys)), key, key=self.keys.row)
 

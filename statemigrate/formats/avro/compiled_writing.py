@@ -14,17 +14,19 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import chain
 from typing import Any
 
-from statemigrate.formats.avro.checks import leaf_of
 from statemigrate.formats.avro.generated import Source
+from statemigrate.formats.avro.leaves import leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes
-from statemigrate.formats.avro.writing import leaf_writer, write_long, writer_of
+from statemigrate.formats.avro.writing import SHORT, SHORT_LONGS, leaf_writer, long_bytes, writer_of
 from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
     NULL,
     Array,
+    Decimals,
     Enum,
     Fixed,
     Map,
@@ -39,36 +41,18 @@ from statemigrate.formats.schema.nodes import (
 # They write what is regular. Anything else raises, and is left to the writer that says why.
 
 
-_SHORT = 1 << 13
-"""Numbers of at most two bytes are looked up: those from minus this to below it."""
-
-
-def _any_long(value: int) -> bytes:
-    out = bytearray()
-    write_long(value, out)
-    return bytes(out)
-
-
-def long_bytes(value: int) -> bytes:
-    """A number of three bytes or more, up to 64 bits."""
-    number = (value << 1) ^ (value >> 63)
-    if number < 1 << 21:
-        return bytes((number & 127 | 128, number >> 7 & 127 | 128, number >> 14))
-    if number < 1 << 28:
-        low, high = number & 127 | 128, number >> 7 & 127 | 128
-        return bytes((low, high, number >> 14 & 127 | 128, number >> 21))
-    return _any_long(value)
-
-
-# The negative ones stand where Python looks for negative indexes.
-_LONGS = [_any_long(number) for number in (*range(_SHORT), *range(-_SHORT, 0))]
-KNOWN: dict[str, Any] = {"longs": _LONGS, "long_bytes": long_bytes}
+KNOWN: dict[str, Any] = {
+    "longs": SHORT_LONGS,
+    "long_bytes": long_bytes,
+    "decimal": Decimal,
+    "one": Decimal(1),
+}
 """Names that the expressions use."""
 
 
 def length(size: str) -> str:
     """The expression of how many there are: ``size`` is an expression, never below zero."""
-    return f"(longs[{size}] if {size} < {_SHORT} else long_bytes({size}))"
+    return f"(longs[{size}] if {size} < {SHORT} else long_bytes({size}))"
 
 
 def leaf_pieces(source: Source, node: Primitive | Fixed | Enum, value: str) -> list[str]:
@@ -81,6 +65,11 @@ def leaf_pieces(source: Source, node: Primitive | Fixed | Enum, value: str) -> l
         if node.type == "double":
             _require(source, f"type({value}) is float")
             return [f"{source.constant(struct.Struct('<d').pack)}({value})"]
+        if node.type == "boolean":
+            _require(source, f"{value} is True or {value} is False")
+            return [f"({_TRUE!r} if {value} else {_FALSE!r})"]
+    if isinstance(node, Fixed) and node.decimals is not None:
+        return [_fixed_decimal(source, node.decimals, node.size, value)]
     return [f"{source.constant(_checked(node))}({value})"]
 
 
@@ -94,16 +83,31 @@ def text_pieces(source: Source, value: str) -> list[str]:
 
 def _integer(source: Source, low: int, high: int, value: str) -> str:
     _require(source, f"type({value}) is int")
-    if low >= -_SHORT and high < _SHORT:
+    if low >= -SHORT and high < SHORT:
         _require(source, f"{low} <= {value} <= {high}")
         return f"longs[{value}]"
     number = source.name("n")
-    with source.block(f"if {-_SHORT} <= {value} < {_SHORT}:"):
+    with source.block(f"if {-SHORT} <= {value} < {SHORT}:"):
         source.line(f"{number} = longs[{value}]")
     with source.block("else:"):
         _require(source, f"{low} <= {value} <= {high}")
         source.line(f"{number} = long_bytes({value})")
     return number
+
+
+def _fixed_decimal(source: Source, decimals: Decimals, size: int, value: str) -> str:
+    """A decimal with exactly the digits of its scale; the function for all others takes the rest.
+
+    What is not finite has no integer, and raises.
+    """
+    scaled, whole = source.name("d"), decimals.precision - decimals.scale
+    context = source.constant(Context(prec=decimals.precision, traps=[Inexact, InvalidOperation]))
+    # Asked first: a number of a million digits is never made.
+    _require(source, f"type({value}) is decimal and {value}.adjusted() < {whole}")
+    source.line(f"{scaled} = {value}.scaleb({decimals.scale}, {context})")
+    checked = source.constant(_checked(Fixed("", size, decimals)))
+    exact = f"int({scaled}).to_bytes({size}, 'big', signed=True)"
+    return f"({exact} if {scaled}.same_quantum(one) else {checked}({value}))"
 
 
 def _require(source: Source, condition: str) -> None:
@@ -127,6 +131,7 @@ _DEPTH = 8
 """Types within types that are still written in one function, as when reading."""
 _FEW = 3
 """Pieces that are sooner added up than joined."""
+_FALSE, _TRUE = b"\x00", b"\x01"
 _ZERO, _ONE = b"\x00", b"\x02"
 """The indexes of a union's two branches."""
 Encode = Callable[[Any], bytes]
@@ -192,7 +197,7 @@ class _Writing:
             case Map():
                 return [self._map(node, value)]
             case Union():
-                return [self._union(node, value)]
+                return self._union(node, value)
         return leaf_pieces(self._source, node, value)
 
     @property
@@ -214,17 +219,22 @@ class _Writing:
             pieces += self._inner.pieces(field.type, name)
         return pieces
 
-    def _union(self, node: Union, value: str) -> str:
+    def _union(self, node: Union, value: str) -> list[str]:
         if len(node.branches) != 2 or NULL not in node.branches:
-            return self._as_ever(node, value)
-        source, target = self._source, self._source.name("u")
-        null = node.branches.index(NULL)
-        with source.block(f"if {value} is None:"):
-            source.line(f"{target} = {(_ZERO, _ONE)[null]!r}")
-        with source.block("else:"):
+            return [self._as_ever(node, value)]
+        source, null = self._source, node.branches.index(NULL)
+        with source.block(f"if {value} is not None:"):
             pieces = self._inner.pieces(node.branches[1 - null], value)
-            source.line(f"{target} = {_joined([repr((_ONE, _ZERO)[null]), *pieces])}")
-        return target
+            # Pieces stay apart until all of the record is joined; of null they are empty.
+            names = [source.name("u") for _ in range(len(pieces) + 1)]
+            values = [repr((_ONE, _ZERO)[null]), *pieces]
+            for name, each in zip(names, values, strict=True):
+                source.line(f"{name} = {each}")
+        with source.block("else:"):
+            source.line(f"{names[0]} = {(_ZERO, _ONE)[null]!r}")
+            if names[1:]:
+                source.line(f"{' = '.join(names[1:])} = b''")
+        return names
 
     def _array(self, node: Array, value: str) -> str:
         most = MOST_ITEMS if takes_no_bytes(node.items) else sys.maxsize

@@ -19,7 +19,8 @@ from datetime import datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
-from statemigrate.formats.avro.checks import branches_in_order, leaf_of
+from statemigrate.formats.avro.checks import branches_in_order
+from statemigrate.formats.avro.leaves import leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes, thawing
 from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
@@ -64,13 +65,36 @@ def _raw(value: bytes, out: bytearray) -> None:
     out += value
 
 
+# Numbers are seven bits a byte, the lowest first, and all bytes but the last one say that there is
+# more. Fourteen bits at once are looked up in one of two tables: those with more behind them, and
+# the last ones, of one byte or two.
+_MORE = [bytes((low, high)) for high in range(128, 256) for low in range(128, 256)]
+_LAST = [bytes((low,)) for low in range(128)]
+_LAST += [bytes((low, high)) for high in range(1, 128) for low in range(128, 256)]
+SHORT = 1 << 13
+"""Numbers of at most two bytes are those from minus this to below it."""
+SHORT_LONGS = _LAST[::2] + _LAST[:0:-2]
+"""Their bytes, by the number: the negative ones stand where Python looks for negative indexes."""
+
+
+def long_bytes(value: int) -> bytes:
+    """A number of up to 64 bits: zigzag, seven bits a byte, the lowest first."""
+    number = value << 1 if value >= 0 else ~(value << 1)
+    if number < 1 << 28:
+        if number < 1 << 14:
+            return _LAST[number]
+        return _MORE[number & 16383] + _LAST[number >> 14]
+    if number < 1 << 42:
+        return _MORE[number & 16383] + _MORE[number >> 14 & 16383] + _LAST[number >> 28]
+    low = _MORE[number & 16383] + _MORE[number >> 14 & 16383] + _MORE[number >> 28 & 16383]
+    if number < 1 << 56:
+        return low + _LAST[number >> 42]
+    return low + _MORE[number >> 42 & 16383] + _LAST[number >> 56]
+
+
 def write_long(value: int, out: bytearray) -> None:
-    """Append a number of up to 64 bits: zigzag, seven bits a byte, the lowest first."""
-    number = (value << 1) ^ (value >> 63)
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
+    """Append a number of up to 64 bits."""
+    out += long_bytes(value)
 
 
 def _bytes(value: bytes, out: bytearray) -> None:

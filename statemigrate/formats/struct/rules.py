@@ -78,6 +78,9 @@ _TO_SPARK = {
     "local-timestamp-millis": "timestamp_ntz",
     "local-timestamp-micros": "timestamp_ntz",
 }
+_NARROW = {"tinyint": "byte", "smallint": "short"}
+_VARIANT = ".variant"
+"""The end of the name of a record that is a variant of Spark's."""
 _WIDER = {frozenset(("int", "long")): "long", frozenset(("float", "double")): "double"}
 
 
@@ -118,7 +121,7 @@ def _atomic(spark: str, name: str, place: str) -> Node:  # noqa: PLR0911  # one 
         return _decimal(Decimals(int(digits[1]), int(digits[2])), f"{name}.fixed", place)
     if spark == "variant":
         parts = (Field("value", Primitive("bytes")), Field("metadata", Primitive("bytes")))
-        return Record(f"{name}.variant", parts)
+        return Record(f"{name}{_VARIANT}", parts)
     if interval := _INTERVAL.fullmatch(spark):
         return _interval(interval["start"], spark)
     if _BOUNDED.fullmatch(spark) or spark.startswith(COLLATED):
@@ -171,48 +174,58 @@ def _decimal(decimals: Decimals, name: str, place: str) -> Fixed:
     return Fixed(name, size, decimals)
 
 
-def spark_json(record: Record, place: str = "") -> dict[str, Any]:
-    """Return the Spark struct type, in its JSON form, that Spark reads an Avro record as."""
+def spark_json(record: Record, place: str = "", *, is_struct: bool = False) -> dict[str, Any]:
+    """Return the Spark struct type, in its JSON form, that Spark reads an Avro record as.
+
+    With ``is_struct`` the record is what `record_of` made of a struct, whose variants come back.
+    """
     fields = []
     for field in record.fields:
         inner = f"{place}.{field.name}" if place else field.name
-        spark, nullable = _spark(field.type, inner)
+        spark, nullable = _spark(field.type, inner, is_struct=is_struct)
         fields.append({"name": field.name, "type": spark, "nullable": nullable, "metadata": {}})
     return {"type": "struct", "fields": fields}
 
 
-def _spark(node: Node, place: str) -> tuple[Any, bool]:  # noqa: PLR0911  # one a kind of node
+def _spark(  # noqa: PLR0911  # one a kind of node
+    node: Node, place: str, *, is_struct: bool
+) -> tuple[Any, bool]:
     """Return the Spark type and whether it is nullable."""
     match node:
         case Union():
-            return _spark_union(node, place)
+            return _spark_union(node, place, is_struct=is_struct)
+        case Record(name=name) if is_struct and name.endswith(_VARIANT):
+            return "variant", False
         case Record():
-            return spark_json(node, place), False
+            return spark_json(node, place, is_struct=is_struct), False
         case Array():
-            spark, nullable = _spark(node.items, f"{place}[]")
+            spark, nullable = _spark(node.items, f"{place}[]", is_struct=is_struct)
             return {"type": "array", "elementType": spark, "containsNull": nullable}, False
         case Map():
-            spark, nullable = _spark(node.values, f"{place}{{}}")
-            map_type = {"type": "map", "keyType": "string", "valueType": spark}
+            key, _ = _spark(node.keys, f"{place} key", is_struct=is_struct)
+            spark, nullable = _spark(node.values, f"{place}{{}}", is_struct=is_struct)
+            map_type = {"type": "map", "keyType": key, "valueType": spark}
             return map_type | {"valueContainsNull": nullable}, False
         case Enum():
             return "string", False
         case Fixed(decimals=Decimals() as decimals) | Primitive(decimals=Decimals() as decimals):
             return _spark_decimal(decimals, place), False
+        case Primitive(narrow=str(narrow)):
+            return _NARROW.get(narrow, narrow), False
         case Primitive(logical="time-micros"):
-            return node.narrow or "time(6)", False
+            return "time(6)", False
         case Primitive():
             return _TO_SPARK[node.logical or node.type], node == NULL
     return "binary", False
 
 
-def _spark_union(union: Union, place: str) -> tuple[Any, bool]:
+def _spark_union(union: Union, place: str, *, is_struct: bool) -> tuple[Any, bool]:
     others = [branch for branch in union.branches if branch != NULL]
     nullable = len(others) < len(union.branches)
     if not others:
         return "void", True
     if len(others) == 1:
-        spark, inner_nullable = _spark(others[0], place)
+        spark, inner_nullable = _spark(others[0], place, is_struct=is_struct)
         return spark, nullable or inner_nullable
     plain = frozenset(branch.type for branch in others if branch == Primitive(type_name(branch)))
     if len(plain) == len(others) and plain in _WIDER:

@@ -29,6 +29,12 @@ ${parts.fates(family)}
 ${parts.differences(family.differences)}
 % endif
 
+% if family.broken_laws:
+<h3>Laws</h3>
+<p>${f"{family.lawless:,}"} of ${counted(family.passed, "value")} broke a law that a script claims.</p>
+${parts.laws(family.broken_laws)}
+% endif
+
 <h3>Fields</h3>
 % if family.fields:
 <p>Compared in ${counted(family.looked_at, "value")}.</p>

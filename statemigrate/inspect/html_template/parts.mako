@@ -124,6 +124,32 @@ ${sides(example, "Came back as")}</tr>
 </div>
 </%def>
 
+<%def name="laws(broken)">
+<ul class="fates">
+% for each in broken:
+<li class="lost"><bdi dir="ltr">${sentences.broken(each)}</bdi></li>
+% endfor
+</ul>
+<div class="scroll" tabindex="0" role="region" aria-label="Values that break a law">
+<table class="examples">
+<caption>Values that break a law, the smallest first</caption>
+<thead><tr><th scope="col">Law</th><th scope="col">Field</th><th scope="col" class="number">Values</th><th scope="col">Key</th><th scope="col">Before</th><th scope="col">Came back as</th></tr></thead>
+<tbody>
+% for each in broken:
+<% rows = [*filter(None, [each.smallest]), *each.examples] or [None] %>\
+% for number, example in enumerate(rows):
+<tr>\
+% if not number:
+<th scope="rowgroup" rowspan="${len(rows)}"><code>${each.law}</code></th><td rowspan="${len(rows)}" data-label="Field"><bdi dir="ltr">${each.field or "all"}</bdi></td><td class="number" rowspan="${len(rows)}" data-label="Values">${f"{each.values:,}"}</td>\
+% endif
+${sides(example, "Came back as")}</tr>
+% endfor
+% endfor
+</tbody>
+</table>
+</div>
+</%def>
+
 <%def name="effects(fields)">
 <div class="scroll" tabindex="0" role="region" aria-label="Examples of fields">
 <table class="examples">

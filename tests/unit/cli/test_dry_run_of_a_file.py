@@ -29,7 +29,15 @@ def generated(run, monkeypatch) -> Path:
     Path("pipeline_of_lost_counts.py").write_text(PIPELINE)
     run("init")
     run("new", "counts", "-m", "as is", "--to", "label STRING, n DATE", "--baseline")
-    run("new", "counts", "-m", "count", "--autogenerate", "pipeline_of_lost_counts:Counts")
+    run(
+        "new",
+        "counts",
+        "-m",
+        "count",
+        "--functions",
+        "--autogenerate",
+        "pipeline_of_lost_counts:Counts",
+    )
     values = [{"label": f"l{number}", "n": "2024-02-29"} for number in range(400)]
     Path("values.jsonl").write_text("\n".join(map(json.dumps, values)))
     (script,) = Path("migrations/versions").glob("*_count.py")

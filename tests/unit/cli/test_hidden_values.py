@@ -46,6 +46,9 @@ def upgrade(value):
 
 def downgrade(value):
     return {"name": str(value["name"]), "kept": value["kept"]}
+
+
+lossless = True
 '''
 RECORDS = [
     {"key": {"id": f"secret-key-{name}"}, "value": {"name": name, "kept": "secret-text"}}
@@ -93,6 +96,8 @@ def test_without_values_no_report_shows_any(folder: Path, as_json: bool) -> None
         assert secrets(text) == []
     if as_json:
         (family,) = json.loads(found.stdout)["families"]
+        (law,) = family["broken_laws"]
+        assert (law["field"], law["examples"], law["smallest"]) == ("kept", [], None)
         assert (family["tried"], family["failed"], family["differing"]) == (3, 2, 1)
         assert sorted((each["cause"], each["values"]) for each in family["failures"]) == [
             (

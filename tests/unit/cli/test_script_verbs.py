@@ -29,8 +29,8 @@ def write(run, *arguments):
 def two_stores(run):
     """auctions: two scripts; bids: a baseline."""
     run("init")
-    write(run, "auctions", "-m", "first", "--from", "a INT", "--to", "a BIGINT")
-    write(run, "auctions", "-m", "second", "--to", "b STRING")
+    write(run, "auctions", "-m", "first", "--from", "a INT", "--to", "a BIGINT", "--functions")
+    write(run, "auctions", "-m", "second", "--to", "b STRING", "--functions")
     write(run, "bids", "-m", "as is", "--to", "a INT", "--baseline")
 
 

@@ -137,6 +137,7 @@ def test_the_run_is_in_the_properties():
         "failed": "3",
         "differing": "12",
         "lost": "0",
+        "lawless": "0",
         "in_target": "5112",
     }
 
@@ -180,7 +181,8 @@ def test_nasty_texts_are_escaped_and_none_is_lost():
     assert "<img" not in text
     text.encode("utf-8")
     suite = suite_of(NASTY)
-    values, fields, trips = suite.findall("testcase")
+    values, fields, laws, trips = suite.findall("testcase")
+    assert f"claims: cause {TAG}" in laws.find("failure").text
     assert suite.get("name") == f"store {TAG}"
     revision = f"revision {QUOTES}"
     rtl = RIGHT_TO_LEFT.replace("\u202e", r"\u202e").replace("\u202c", r"\u202c")

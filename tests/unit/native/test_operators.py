@@ -7,14 +7,8 @@ import pytest
 
 from statemigrate.checkpoint.operators.metadata import OperatorEntry
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.checkpoint import (
-    FUNCTION,
-    SparkCheckpoint,
-    check_names,
-    check_operator,
-    only,
-    operators_in,
-)
+from statemigrate.native.checkpoint import SparkCheckpoint
+from statemigrate.native.operators import FUNCTION, check_names, check_operator, only, operators_in
 
 
 def row(number, name, *variables):

@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators import metadata as operators
 from statemigrate.files import LocalFiles
 from statemigrate.files.cached import Remembered
 from statemigrate.native import checkpoint as view
-from statemigrate.native.checkpoint import readable_uri
+from statemigrate.native.moved import readable_uri
 
 
 class Session:

@@ -40,7 +40,7 @@ def test_forgetting_that_is_only_looked_for_in_metadata_is_found(tmp_path, monke
     many = replace(PLAIN, batches=BOTH * 4)
     story = Ways(True, (PLAIN, NEWER, many, many, replace(NEWER, control=False)))
     assert failure_of(tmp_path / "history", story) is None
-    monkeypatch.setattr(_Reading, "_untold", lambda *_: {})
+    monkeypatch.setattr(_Reading, "_unmentioned", lambda *_: {})
     with pytest.raises(WrongError, match="started where values were forgotten"):
         play(tmp_path / "history", story)
 

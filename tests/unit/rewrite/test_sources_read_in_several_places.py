@@ -6,7 +6,7 @@ from support.source_logs import KINDS, file_log, source_files
 
 from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
 from statemigrate.checkpoint.logs.offsets import SourceLog, parse_offsets
-from statemigrate.checkpoint.logs.places import PlacesOfSources
+from statemigrate.checkpoint.logs.source_lines import SourceLines
 from statemigrate.errors import UnsupportedError
 from statemigrate.files.open import open_files
 
@@ -101,5 +101,5 @@ def test_a_chunk_is_committed_though_the_stream_has_come_almost_as_far_in_anothe
 
 def test_two_streams_at_one_offset_are_not_taken_for_one_that_is_read_twice():
     line = '{"logOffset":0}'
-    found = PlacesOfSources([line, line, "-"], [0, 0, -1], {0: 0, 1: 0})
+    found = SourceLines([line, line, "-"], [0, 0, -1], {0: 0, 1: 0})
     assert [found.of(number) for number in (0, 1)] == [[0], [1]]

@@ -5,9 +5,8 @@ Revises: base
 Create Date: 2026-11-21 02:55:00
 """
 
-from decimal import Decimal
-
-from statemigrate.formats import Struct, Value
+from statemigrate.formats import Struct
+from statemigrate.lenses import lens, scale, wrap
 
 # Identify the script; `statemigrate new` keeps them right.
 revision = "5d0c6e1f7a24"
@@ -19,14 +18,10 @@ store = "auctions"
 old = Struct("name STRING, total BIGINT")
 new = Struct("item STRUCT<name: STRING>, total DECIMAL(18,2)")
 
-
-def upgrade(value: Value) -> Value:
-    return {"item": {"name": value["name"]}, "total": Decimal(value["total"]).scaleb(-2)}
-
-
-def downgrade(value: Value) -> Value:
-    return {"name": value["item"]["name"], "total": int(value["total"].scaleb(2))}
-
+change = lens(
+    wrap("item", "name"),
+    scale("total", places=2, type="DECIMAL(18,2)", unfit="fail"),
+)
 
 # `statemigrate check` tries these; other totals are not bids.
 examples = [{"name": "lamp", "total": 105}, {"name": "", "total": 0}]

@@ -5,9 +5,8 @@ Revises: base
 Create Date: 2026-11-22 00:33:58
 """
 
-from decimal import Decimal
-
-from statemigrate.formats import Struct, Value
+from statemigrate.formats import Struct
+from statemigrate.lenses import lens, rename, scale, wrap
 
 # Identify the script; `statemigrate new` keeps them right.
 revision = "4575f8f32ea3"
@@ -19,23 +18,13 @@ store = "accounts"
 old = Struct("cents BIGINT, movements INT, largest BIGINT")
 new = Struct("balance DECIMAL(18,2), moved STRUCT<times: INT, largest: DECIMAL(18,2)>")
 
-
-def upgrade(value: Value) -> Value:
-    largest = Decimal(value["largest"]).scaleb(-2)
-    return {
-        "balance": Decimal(value["cents"]).scaleb(-2),
-        "moved": {"times": value["movements"], "largest": largest},
-    }
-
-
-def downgrade(value: Value) -> Value:
-    moved = value["moved"]
-    return {
-        "cents": int(value["balance"].scaleb(2)),
-        "movements": moved["times"],
-        "largest": int(moved["largest"].scaleb(2)),
-    }
-
+change = lens(
+    rename("cents", "balance"),
+    scale("balance", places=2, type="DECIMAL(18,2)", unfit="fail"),
+    rename("movements", "times"),
+    scale("largest", places=2, type="DECIMAL(18,2)", unfit="fail"),
+    wrap("moved", "times", "largest"),
+)
 
 # `statemigrate check` tries these; other amounts are nobody's.
 examples = [

@@ -13,7 +13,7 @@ _AHEAD = 1
 
 
 @dataclass(frozen=True)
-class PlacesOfSources:
+class SourceLines:
     """The lines of the newest offsets, and of an earlier batch, and how far logs ``reached``.
 
     ``offsets`` has what the newest lines say of a file source, as `file_offset`; ``reached`` is by

@@ -1,0 +1,226 @@
+"""The stateful operators of a query, and which of them is meant.
+
+A query may have several: a ``dropDuplicates`` before ours, an aggregation after it, a second
+``transformWithState``. Spark numbers them from the sink towards the sources, and its state reader
+takes operator 0 unless given another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from statemigrate.checkpoint.operators.metadata import (
+    OperatorEntry,
+    parse_properties,
+)
+from statemigrate.deployment import Kind, is_family_of
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.quoting import argument
+
+if TYPE_CHECKING:
+    pass
+
+
+_KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
+PROCESSOR = "transformWithState"
+FUNCTION = "applyInPandasWithState"
+PAGES = "statemigrate_pages"
+"""The state variable that has the pages of a paged processor, and that tells one from others.
+
+Where the operator has a name, that of the variable ends with it, after an underscore."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+T = TypeVar("T")
+Which = int | str | None
+"""The operator that is meant: Spark's number, or the name that ``paged`` gave its own. The empty
+name is that of pages without one; None is whichever could be meant."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A state variable of ``transformWithState``: its name, its kind, whether values expire."""
+
+    name: str
+    kind: Kind
+    expires: bool
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A stateful operator: Spark's number and name of it, and its state variables by name."""
+
+    id: int
+    name: str
+    variables: Mapping[str, Variable]
+
+    @property
+    def is_processor(self) -> bool:
+        """Whether a ``StatefulProcessor`` runs in it."""
+        return self.name.startswith(PROCESSOR)
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether its state is in pages."""
+        return self.is_processor and any(map(is_pages, self.variables))
+
+    @property
+    def paged_name(self) -> str | None:
+        """The name that ``paged`` gave it, empty if none; None without pages."""
+        return name_in(self.variables) if self.is_paged else None
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a function of ``applyInPandasWithState`` runs in it."""
+        return self.name == FUNCTION
+
+    def is_meant(self, which: Which) -> bool:
+        """Whether it could be the one that is meant."""
+        return which is None or which == (self.paged_name if isinstance(which, str) else self.id)
+
+    def __str__(self) -> str:
+        if self.paged_name:
+            return f"operator {self.id} ({self.name} with pages, named {self.paged_name})"
+        variables = f" with {', '.join(sorted(self.variables))}" if self.variables else ""
+        return f"operator {self.id} ({self.name}{variables})"
+
+
+def is_pages(variable: str) -> bool:
+    """Whether a state variable has pages."""
+    return variable == PAGES or is_name(_after(variable))
+
+
+def name_in(variables: Iterable[str]) -> str:
+    """The name of a paged operator that has these state variables, empty where it has none."""
+    return next(filter(is_name, map(_after, variables)), "")
+
+
+def _after(variable: str) -> str:
+    start = f"{PAGES}_"
+    return variable.removeprefix(start) if variable.startswith(start) else ""
+
+
+def is_name(text: str) -> bool:
+    """Whether an operator can be called so: its files are too."""
+    return _NAME.fullmatch(text) is not None
+
+
+def operators_in(entries: Iterable[OperatorEntry]) -> tuple[Operator, ...]:
+    """The operators that these metadata are of, by number.
+
+    Raises `CheckpointError` for properties that are not understood.
+    """
+    ordered = sorted(entries, key=lambda entry: entry.number)
+    return tuple(Operator(each.number, each.name, _variables(each)) for each in ordered)
+
+
+def only(
+    path: str,
+    operators: Sequence[Operator],
+    fitting: Sequence[Operator],
+    chosen: Which,
+    kind: str = PROCESSOR,
+) -> Operator:
+    """The one of ``fitting`` that is meant: the chosen one, or the only one.
+
+    Raises `CheckpointError`, which lists the ``operators`` that there are.
+    """
+    meant = [each for each in fitting if each.is_meant(chosen)]
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        raise several(path, meant)
+    raise CheckpointError(
+        "SM-STATE-025",
+        f"the state in {path} is not that of a {kind}"
+        if chosen is None
+        else f"operator {chosen!r} of {path} is no {kind} with pages of that name"
+        if isinstance(chosen, str)
+        else f"operator {chosen} of {path} is no {kind}",
+        expected=f"a stateful operator {kind}",
+        found="; ".join(map(str, operators)) or "no stateful operator",
+        next_action="check the path"
+        + ("" if chosen is None else ", and the operator's number or name")
+        + "; a function of applyInPandasWithState needs store= of migrated, a StatefulProcessor "
+        "none",
+        path=path,
+    )
+
+
+def several(path: str, meant: Sequence[Operator]) -> CheckpointError:
+    """More than one operator could be meant."""
+    numbers = " or ".join(each.paged_name or str(each.id) for each in meant)
+    return CheckpointError(
+        "SM-STATE-026",
+        f"the query of {path} has {len(meant)} operators whose state could be meant",
+        expected="one, or the number or name of one of them",
+        found="; ".join(map(str, meant)),
+        next_action=f"say which: --operator {numbers} on the command line, operator= in Python",
+        path=path,
+        operators=[each.id for each in meant],
+    )
+
+
+def check_operator(
+    path: str, own_operator: Operator, operators: Sequence[Operator], declared: Sequence[str]
+) -> None:
+    """Raise `StartupError` if the operator that was chosen has nothing of what a code declares.
+
+    And another one has: then the number is wrong. Where none has any, the variables may be new.
+    """
+    if not own_operator.variables or _of_these(declared, own_operator):
+        return
+    meant = [each for each in operators if _of_these(declared, each)]
+    if meant:
+        numbers = " or ".join(f"operator={each.id}" for each in meant)
+        raise StartupError(
+            "SM-START-018",
+            f"operator={own_operator.id} is not the one that keeps this code's state in {path}",
+            expected=f"an operator with {', '.join(_of_these(declared, meant[0]))}, as {numbers}",
+            found=str(own_operator),
+            next_action=f"pass {numbers}, or leave operator= out where only one could be meant",
+            path=path,
+            operator=own_operator.id,
+            operators=[each.id for each in meant],
+        )
+
+
+def _of_these(stores: Sequence[str], operator: Operator) -> list[str]:
+    return [s for s in stores if any(is_family_of(s, name) for name in operator.variables)]
+
+
+def check_names(
+    path: str, own_operator: Operator, operators: Sequence[Operator], stores: Sequence[str]
+) -> None:
+    """Raise `StartupError` if another operator has variables of one of these stores.
+
+    What deployments note of a store goes by its name, and would be the other's as well.
+    """
+    for other in operators:
+        both = _of_these(stores, other)
+        if both and other.id != own_operator.id:
+            raise StartupError(
+                "SM-START-019",
+                f"two operators of the query of {path} have a store {both[0]}",
+                expected="stores of different names, where their values are to be migrated",
+                found=f"{own_operator}; {other}",
+                next_action="give the variable of one of them another name in the code, stop the "
+                f"query and `statemigrate rewrite {argument(path)} NEW --code MODULE:FUNCTION`, "
+                "which asks what the new name goes on with",
+                store=both[0],
+            )
+
+
+def _variables(entry: OperatorEntry) -> dict[str, Variable]:
+    if not entry.name.startswith(PROCESSOR):
+        return {}
+    properties = parse_properties(entry, f"state/{entry.number}") or {}
+    return {
+        each["stateName"]: Variable(
+            each["stateName"], _KINDS[each["stateVariableType"]], each["ttlEnabled"]
+        )
+        for each in properties.get("stateVariables", [])
+        if each["stateVariableType"] in _KINDS
+    }

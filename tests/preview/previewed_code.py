@@ -1,0 +1,130 @@
+"""Queries over events: what was deployed, harmless changes of it, and faults."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+Events = Annotated[DataFrame, "k STRING, v BIGINT, id BIGINT, at TIMESTAMP"]
+
+
+def _minutes(events, total, window="1 minute", more=()):
+    late = events.withWatermark("at", "1 minute")
+    count = F.count("*").alias("n")
+    return late.groupBy(F.window("at", window), "k").agg(count, total.alias("total"), *more)
+
+
+def minutes(events: Events):
+    return _minutes(events, F.sum("v"))
+
+
+def minutes_in_other_words(events: Events):
+    renamed = events.withColumnRenamed("v", "amount")
+    return _minutes(renamed, F.sum(F.col("amount")))
+
+
+def minutes_of_another_field(events: Events):
+    return _minutes(events, F.sum("id"))
+
+
+def minutes_with_null_for_zero(events: Events):
+    return _minutes(events, F.sum(F.when(F.col("v") != 0, F.col("v"))))
+
+
+def minutes_counted_twice(events: Events):
+    return _minutes(events.where("v = 7").union(events), F.sum("v"))
+
+
+def minutes_doubled(events: Events):
+    return _minutes(events, F.sum(F.when(F.col("v") == 7, 2 * F.col("v")).otherwise(F.col("v"))))
+
+
+def minutes_a_second_late(events: Events):
+    return _minutes(events.withColumn("at", F.expr("at + INTERVAL 1 SECOND")), F.sum("v"))
+
+
+def minutes_with_another_delay(events: Events):
+    late = events.withWatermark("at", "0 seconds")
+    return late.groupBy(F.window("at", "1 minute"), "k").agg(
+        F.count("*").alias("n"), F.sum("v").alias("total")
+    )
+
+
+def minutes_with_max(events: Events):
+    return _minutes(events, F.sum("v"), more=[F.max("v").alias("largest")])
+
+
+def drawn(events: Events):
+    return events.groupBy("k").agg(F.count("*").alias("n"), F.sum(F.rand()).alias("drawn"))
+
+
+def drawn_and_counted_twice(events: Events):
+    twice = F.when(F.col("v") == 7, 2).otherwise(1)
+    return events.groupBy("k").agg(
+        F.sum(twice.cast("bigint")).alias("n"), F.sum(F.rand()).alias("drawn")
+    )
+
+
+def first_ones(events: Events):
+    return events.withWatermark("at", "1 minute").dropDuplicates(["k", "at"])
+
+
+def first_ones_of_some(events: Events):
+    return events.where("v <> 7").withWatermark("at", "1 minute").dropDuplicates(["k", "at"])
+
+
+def _joined(left, right):
+    one = left.withWatermark("at", "1 minute").alias("one")
+    other = right.withWatermark("at", "1 minute").alias("other")
+    near = "one.id = other.id AND other.at BETWEEN one.at AND one.at + INTERVAL 1 MINUTE"
+    return one.join(other, F.expr(near), "inner").select(
+        F.col("one.id").alias("id"), F.col("one.v").alias("v"), F.col("other.v").alias("w")
+    )
+
+
+def joined(left: Events, right: Events):
+    return _joined(left, right)
+
+
+def joined_with_a_wrong_value(left: Events, right: Events):
+    return _joined(left, right.withColumn("v", F.col("v") + 1))
+
+
+class Totals(StatefulProcessor):
+    """Adds up what a key has."""
+
+    step = 0
+
+    def init(self, handle):
+        self.total = handle.getValueState("total", "n BIGINT, sum BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        n, total = self.total.get() if self.total.exists() else (0, 0)
+        for row in rows:
+            n, total = n + 1, total + row.v + (self.step if row.v == 7 else 0)
+        self.total.update((n, total))
+        yield Row(k=key[0], n=n, sum=total)
+
+    def close(self):
+        pass
+
+
+class WrongTotals(Totals):
+    """Adds one too many."""
+
+    step = 1
+
+
+def processed(events: Events):
+    return events.groupBy("k").transformWithState(
+        Totals(), "k STRING, n BIGINT, sum BIGINT", "Update", "None"
+    )
+
+
+def processed_wrongly(events: Events):
+    return events.groupBy("k").transformWithState(
+        WrongTotals(), "k STRING, n BIGINT, sum BIGINT", "Update", "None"
+    )

@@ -1,0 +1,165 @@
+"""New code on the batches that a real query has committed: faults are found, and nothing else."""
+
+import json
+import random
+
+import previewed_code as code
+import pytest
+from support.file_hashes import file_hashes
+
+from statemigrate import NewCode, preview
+from statemigrate.errors import CheckpointError, StatemigrateError
+from statemigrate.rewrite.questions import RewriteAnswers
+
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+SCHEMA = "k STRING, v BIGINT, id BIGINT, at TIMESTAMP"
+BATCHES = 5
+
+
+class Query:
+    """A query that has run over files, one a batch: its checkpoint and the folders of its input."""
+
+    def __init__(self, spark, folder, function, mode, inputs=1):
+        self.spark, self.mode, self.name = spark, mode, named(function)
+        self.checkpoint = folder / "checkpoint"
+        self.inputs = [folder / f"input-{number}" for number in range(inputs)]
+        for number in range(BATCHES):
+            for place in self.inputs:
+                place.mkdir(parents=True, exist_ok=True)
+                (place / f"{number}.json").write_text("\n".join(events(number)))
+            streams = [spark.readStream.schema(SCHEMA).json(str(each)) for each in self.inputs]
+            writer = function(*streams).writeStream.format("noop").outputMode(mode)
+            writer = writer.option("checkpointLocation", str(self.checkpoint))
+            query = writer.trigger(availableNow=True).start()
+            assert query.awaitTermination(180)
+
+    def preview(self, function, batches=3, old=True, **options):
+        before = file_hashes(self.checkpoint)
+        target = NewCode(named(function), mode=self.mode, old_code=self.name if old else None)
+        found = preview(
+            self.checkpoint,
+            target=target,
+            batches=batches,
+            migrations=None,
+            spark=self.spark,
+            **options,
+        )
+        assert file_hashes(self.checkpoint) == before, "a preview writes nothing"
+        return found
+
+
+def events(batch):
+    """The rows of a batch, some of them late, some twice."""
+    drawn = random.Random(batch)
+    for number in range(60):
+        minute = max(0, batch - drawn.choice([0, 0, 0, 1, 3]))
+        at = f"2026-01-01T00:{minute:02}:{number:02}Z"
+        row = {"k": f"k{number % 7}", "v": number % 11, "id": 60 * batch + number, "at": at}
+        yield json.dumps(row)
+
+
+def named(function):
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def fields(found):
+    """The fields that differ, by store, and the rows that only one side has."""
+    every = {(store, name) for store, *_, changed in found.totals() for name in changed}
+    return every | {
+        (store, "_rows") for store, added, missing, *_ in found.totals() if added or missing
+    }
+
+
+@pytest.fixture(scope="module")
+def minutes(spark, tmp_path_factory):
+    return Query(spark, tmp_path_factory.mktemp("minutes"), code.minutes, "update")
+
+
+def test_a_change_of_words_alone_makes_no_difference(minutes):
+    found = minutes.preview(code.minutes_in_other_words)
+    assert (found.noise, found.unexpected, found.path) == ((), (), "as it is")
+    assert len(found.batches) == 3
+    assert all(each.is_same for batch in found.batches for each in batch.differences)
+    assert all(batch.stores[0].rows for batch in found.batches), "there was something to compare"
+
+
+def test_each_fault_is_found_by_its_field(minutes):
+    of_total = {("aggregation-0", "sum"), ("output", "total")}
+    of_rows = {("aggregation-0", "_rows"), ("output", "_rows")}
+    assert fields(minutes.preview(code.minutes_of_another_field)) == of_total
+    assert fields(minutes.preview(code.minutes_doubled)) == of_total
+    moved = fields(minutes.preview(code.minutes_a_second_late))
+    assert moved >= {("aggregation-0", "count"), ("aggregation-0", "sum")}
+    late = minutes.preview(code.minutes_with_another_delay)
+    assert any("watermark" in each for each in late.unexpected)
+    assert fields(late) & of_rows
+
+
+def test_null_in_place_of_zero_is_found_without_old_code_too(minutes):
+    found = minutes.preview(code.minutes_with_null_for_zero, old=False)
+    assert found.reference == "production"
+    assert fields(found) == set(), "no window has zeros alone"
+    assert fields(minutes.preview(code.minutes_doubled, old=False)) == {("aggregation-0", "sum")}
+
+
+def test_what_may_differ_is_said_in_the_project(minutes):
+    one = {"aggregation-0": {"sum": "changed"}, "output": {"total": "changed"}}
+    assert minutes.preview(code.minutes_doubled, expected=one).is_expected
+    near = {"aggregation-0": {"sum": {"within": 9.0}}, "output": {"total": {"within": 9.0}}}
+    assert minutes.preview(code.minutes_doubled, expected=near).is_expected
+
+
+def test_state_is_rewritten_before_and_after_with_one_result(minutes):
+    answers = RewriteAnswers(accept_new=True)
+    found = minutes.preview(code.minutes_with_max, answers=answers)
+    assert found.path == "rewritten"
+    assert found.unexpected == ()
+    assert found.batches[-1].stores[0].only_new == ("max",)
+    assert found.square is not None
+
+
+def test_what_the_old_code_draws_is_noise_and_the_rest_is_compared(spark, tmp_path):
+    query = Query(spark, tmp_path, code.drawn, "update")
+    found = query.preview(code.drawn)
+    assert {(each.store, each.field) for each in found.noise} == {
+        ("aggregation-0", "sum"),
+        ("output", "drawn"),
+    }
+    assert found.is_expected
+    wrong = query.preview(code.drawn_and_counted_twice)
+    assert any("count" in each or ".n" in each for each in wrong.unexpected)
+
+
+def test_deduplication_is_previewed(spark, tmp_path):
+    query = Query(spark, tmp_path, code.first_ones, "append")
+    assert query.preview(code.first_ones).unexpected == ()
+    assert ("output", "_rows") in fields(query.preview(code.first_ones_of_some))
+
+
+def test_a_join_of_two_streams_is_previewed(spark, tmp_path):
+    query = Query(spark, tmp_path, code.joined, "append", inputs=2)
+    assert query.preview(code.joined).unexpected == ()
+    wrong = query.preview(code.joined_with_a_wrong_value)
+    assert ("output", "_rows") in fields(wrong) or ("output", "w") in fields(wrong)
+
+
+def test_a_processor_is_previewed(spark, tmp_path):
+    query = Query(spark, tmp_path, code.processed, "update")
+    assert query.preview(code.processed).unexpected == ()
+    assert ("total", "sum") in fields(query.preview(code.processed_wrongly))
+
+
+def test_input_that_is_gone_says_from_which_batch_on_there_is_all(spark, tmp_path):
+    query = Query(spark, tmp_path, code.first_ones, "append")
+    (query.inputs[0] / "2.json").unlink()
+    with pytest.raises(CheckpointError) as raised:
+        query.preview(code.first_ones, batches=20)
+    assert raised.value.code == "SM-PREVIEW-005"
+    later = raised.value.data["batch"]
+    assert query.preview(code.first_ones, batches=1).batches[0].batch >= later
+
+
+def test_code_that_fails_is_named_with_its_batch(minutes):
+    with pytest.raises(StatemigrateError) as raised:
+        minutes.preview(code.minutes_counted_twice)
+    assert raised.value.code == "SM-PREVIEW-009"

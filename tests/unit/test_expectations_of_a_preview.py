@@ -1,0 +1,116 @@
+"""What is expected of a preview, and what of a difference nobody has expected."""
+
+import pyarrow as pa
+import pytest
+
+from statemigrate.errors import CodeError
+from statemigrate.formats.masking import Mask
+from statemigrate.preview.comparison import compare_output, compare_rows
+from statemigrate.preview.expectations import Expectations
+from statemigrate.preview.report import Preview, PreviewedBatch
+
+NAN = float("nan")
+
+
+def table(*rows):
+    return pa.Table.from_pylist([dict(row) for row in rows])
+
+
+def compared(old, new, expectations=None):
+    names = [[n for n in each.schema.names if n != "k"] for each in (old, new)]
+    same = (expectations or Expectations()).same("sums")
+    return compare_rows("sums", ["k"], old, new, *names, same)
+
+
+OLD = table({"k": 1, "n": 10, "x": NAN}, {"k": 2, "n": 20, "x": 0.5}, {"k": 3, "n": 1, "x": 1.0})
+NEW = table({"k": 1, "n": 10, "x": NAN}, {"k": 2, "n": 21, "x": 0.5}, {"k": 4, "n": 2, "x": 2.0})
+
+
+def test_rows_are_paired_by_key_and_counted_by_field():
+    found = compared(OLD, NEW)
+    assert (found.added, found.missing, found.changed) == (1, 1, 1)
+    assert found.fields == {"n": 1}
+    assert {each.change for each in found.examples} == {"added", "missing", "changed"}
+    assert not found.is_same
+    assert compared(OLD, OLD).is_same
+
+
+def test_null_is_not_zero_and_a_key_that_comes_twice_is_two_rows():
+    zero, null = table({"k": 1, "n": 0}), table({"k": 1, "n": None})
+    assert compared(zero, null.cast(zero.schema)).fields == {"n": 1}
+    twice = table({"k": 1, "n": 0}, {"k": 1, "n": 0})
+    assert compared(zero, twice).added == 1
+
+
+def test_a_share_lets_numbers_differ_a_little():
+    wanted = Expectations.of({"sums": {"n": {"within": 0.05}}})
+    assert compared(OLD, NEW, wanted).changed == 0
+    narrow = Expectations.of({"sums": {"n": {"within": 0.01}}})
+    assert compared(OLD, NEW, narrow).fields == {"n": 1}
+
+
+def unexpected(given, old=OLD, new=NEW):
+    wanted = Expectations.of({"sums": given})
+    return list(wanted.unexpected(compared(old, new, wanted)))
+
+
+def test_what_is_not_named_is_not_expected():
+    assert len(unexpected({})) == 3
+    assert len(unexpected({"n": "changed"})) == 2
+    assert unexpected({"n": "changed", "_rows": "changed"}) == []
+
+
+def test_a_field_that_goes_is_unexpected_and_one_that_comes_is_not():
+    less, more = OLD.drop_columns(["x"]), OLD.append_column("y", pa.array([1, 2, 3]))
+    assert unexpected({}, new=less) == ["sums.x is gone"]
+    assert unexpected({"x": "gone"}, new=less) == []
+    assert unexpected({}, new=more) == []
+    assert unexpected({"y": "new"}, new=OLD) == ["sums.y is not new"]
+    assert unexpected({"x": "gone"}, new=OLD) == ["sums.x is not gone"]
+
+
+def test_noise_is_not_compared_unless_it_is_to_be_exact():
+    noise = frozenset({("sums", "n"), ("sums", "_rows")})
+    found = compared(OLD, NEW)
+    assert list(Expectations(noise=noise).unexpected(found)) == []
+    exact = Expectations({"sums": {"n": "exact"}}, noise)
+    assert len(list(exact.unexpected(found))) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"a": "changed"}, {"a": {"b": "other"}}, {"a": {"b": {"within": -1}}}, {"a": {"b": 1}}],
+)
+def test_another_word_is_refused(given):
+    with pytest.raises(CodeError) as raised:
+        Expectations.of(given)
+    assert raised.value.code == "SM-PREVIEW-010"
+
+
+def test_output_without_a_column_of_the_keys_is_compared_as_whole_rows():
+    found = compare_output(OLD, NEW, {"other"}, Expectations().same("output"))
+    assert (found.added, found.missing, found.changed) == (2, 2, 0)
+    found = compare_output(OLD, NEW, {"k"}, Expectations().same("output"))
+    assert (found.added, found.missing, found.changed) == (1, 1, 1)
+
+
+def previewed(difference, watermark=5):
+    batch = PreviewedBatch(7, (difference,), None, 1.0, None, watermark, 5)
+    return Preview("checkpoint", "m:f", None, 6, (batch,), "as it is")
+
+
+def test_a_report_names_the_first_batch_and_another_watermark():
+    found = previewed(compared(OLD, NEW), watermark=4)
+    assert not found.is_expected
+    assert all(each.startswith("batch 7: ") for each in found.unexpected)
+    assert len(found.unexpected) == 4
+    assert previewed(compared(OLD, OLD)).is_expected
+
+
+def test_masked_columns_and_hidden_values_are_not_in_the_report(monkeypatch):
+    found = previewed(compared(OLD, NEW))
+    masked = found.masked(Mask.of(["n"])).to_json()["batches"][0]["stores"][0]["examples"]
+    assert all(isinstance(each["after"]["n"], str) for each in masked if each["after"])
+    monkeypatch.setenv("STATEMIGRATE_NO_VALUES", "1")
+    hidden = found.masked(Mask.of([])).to_json()["batches"][0]["stores"][0]
+    assert (hidden["examples"], hidden["fields"]) == ([], {"n": 1})
