@@ -7,6 +7,7 @@ from statemigrate.formats import Avro, Format, Struct
 from statemigrate.formats.schema.fingerprint import layout
 from statemigrate.formats.schema.nodes import (
     Array,
+    Field,
     Map,
     Node,
     Record,
@@ -39,7 +40,7 @@ def type_of(text: str) -> Node:
 def ddl_of(node: Node) -> str:
     """A type as Spark's DDL names it, whether it may be None or not."""
     record = Record("one", (Field("f", with_none(without_none(node))),))
-    return struct_from_json(_spark(record)).ddl.removeprefix("f ")
+    return struct_from_json(spark_json(record, is_struct=True)).ddl.removeprefix("f ")
 
 
 def format_of(record: Record, like: Format) -> Format:
