@@ -5,6 +5,7 @@ What a comparison says of one thing.
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions, user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape, StoreShape
 from statemigrate.checkpoint.stores.files import (
+    LARGEST_ZIP,
+    check_archive,
     hdfs_version,
     rocksdb_version,
     store_folder,
@@ -264,3 +267,6 @@ class LoadedState:
         version = rocksdb_version(self.files, folder, batch + 1, unique, codec_of(conf))
         for _ in RocksDBState(self.files, version, conf).rows():
             pass
+        if version.snapshot is not None:
+            with io.BytesIO(self.files.get(version.snapshot, most=LARGEST_ZIP)) as source:
+                check_archive(source, f"{self.files.location}/{version.snapshot}")

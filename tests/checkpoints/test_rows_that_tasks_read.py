@@ -43,7 +43,8 @@ def names(case):
 def test_every_row_is_the_one_that_spark_reads(spark, made, case):
     name, way, settings = case
     files = LocalFiles(made(name, way, **settings).checkpoint)
-    shape = describe(files)
+    # A query that runs by the clock may have begun one more batch.
+    shape = describe(files, restarts=False)
     session = rewriting_session(spark, shape)
     states = StateReader(files, shape.batch, session)
     reader = FileReader(states, shape)

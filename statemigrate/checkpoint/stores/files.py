@@ -13,6 +13,7 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -85,8 +86,6 @@ class Snapshot:
 def read_snapshot(source: BinaryIO, path: str) -> Snapshot:
     """What a zip says of itself; ``path`` is for messages. Raises `CorruptFileError`."""
     # Changelogs are Arrow's, which takes a while to load.
-    from statemigrate.checkpoint.stores.changelog import corrupt
-
     try:
         with zipfile.ZipFile(source) as archive, archive.open("metadata") as file:
             data = file.read(_LARGEST + 1)
@@ -95,6 +94,35 @@ def read_snapshot(source: BinaryIO, path: str) -> Snapshot:
         raise corrupt(path, error) from error
     except zipfile.BadZipFile as error:
         raise corrupt(path, error) from error
+
+
+def check_archive(source: BinaryIO, path: str) -> None:
+    """Raise `CorruptFileError` where a file in a snapshot's zip is not what was put into it.
+
+    These are RocksDB's small files, which state is read without and Spark needs.
+    """
+    try:
+        with zipfile.ZipFile(source) as archive:
+            _check_files(archive)
+    except (
+        ValueError,
+        EOFError,
+        OSError,
+        NotImplementedError,
+        RuntimeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise corrupt(path, error) from error
+
+
+def _check_files(archive: zipfile.ZipFile) -> None:
+    size = sum(each.file_size for each in archive.infolist())
+    if size > LARGEST_SMALL:
+        raise ValueError(f"{size:,} bytes in a zip for at most {LARGEST_SMALL:,}")
+    altered = archive.testzip()
+    if altered is not None:
+        raise ValueError(f"the checksum of {altered[:100]!r} is another one")
 
 
 def empty_snapshot(families: Mapping[str, int], internal: Collection[str] = ()) -> bytes:
@@ -167,6 +195,8 @@ _NAME = re.compile(
 )
 LARGEST_ZIP = 256 << 20
 """Bytes of a snapshot's zip, which has RocksDB's small files only."""
+LARGEST_SMALL = 1 << 30
+"""Bytes of these files together."""
 
 
 @dataclass(frozen=True)

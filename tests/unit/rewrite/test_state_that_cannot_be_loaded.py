@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from support.spark_checkpoints import aggregation, variables
 
 from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint.stores.files import LARGEST_SMALL, Snapshot, written_snapshot
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, StorageError
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.verify_findings import LoadedState
@@ -37,6 +38,34 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:1])
 
 
+def archived(manifest: bytes) -> bytes:
+    """A snapshot of a store without tables, with a file that RocksDB alone reads."""
+    return written_snapshot(Snapshot(families={"default": 0, "count": 1}), {"MANIFEST-1": manifest})
+
+
+def without_tables(root: Path) -> Path:
+    for each in variables(root).glob("state/0/*/1.zip"):
+        each.write_bytes(archived(b"manifest"))
+    return root
+
+
+def altered(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        files = {each: archive.read(each) for each in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    path.write_bytes(path.read_bytes().replace(b"manifest", b"manifesT"))
+
+
+def swollen(path: Path) -> None:
+    """A gigabyte and more of nothing, by what the archive says of it."""
+    data = bytearray(archived(b"manifest"))
+    at = data.index(b"PK\x01\x02")
+    data[at + 24 : at + 28] = (LARGEST_SMALL + 1).to_bytes(4, "little")
+    path.write_bytes(data)
+
+
 DAMAGES: dict[str, tuple[Callable[..., Path], str, Callable[[Path], None]]] = {
     "a delta is gone": (aggregation, "state/0/1/3.delta", Path.unlink),
     "a delta is cut": (aggregation, "state/0/1/3.delta", cut),
@@ -46,7 +75,13 @@ DAMAGES: dict[str, tuple[Callable[..., Path], str, Callable[[Path], None]]] = {
     # What the first partition has in place of RocksDB's tables is none.
     "a table is gone": (variables, "state/0/0/SSTs/000000-x.sst", Path.unlink),
     "a snapshot is no archive": (variables, "state/0/0/1.zip", cut),
-    "a table is none of RocksDB's": (variables, "state/0/0/1.zip", lambda path: None),
+    "a table is none of RocksDB's": (
+        variables,
+        "state/0/0/SSTs/000000-x.sst",
+        lambda path: path.write_bytes(b"none"),
+    ),
+    "a small file of RocksDB's is altered": (without_tables, "state/0/1/1.zip", altered),
+    "the small files of RocksDB are not small": (without_tables, "state/0/1/1.zip", swollen),
 }
 
 
