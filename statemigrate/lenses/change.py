@@ -66,7 +66,7 @@ class Change:
         ``left`` is what the value has left behind when it came down. Of lenses without a way back
         nothing is left behind.
         """
-        exact = self.down is None or self.comes_back
+        exact = self.down is None or self.leaves_nothing
         return carry(value, self._up_from, self._down_from, left, exact=exact)
 
     def put(self, value: Value, left: Remainder | None = None) -> tuple[Value, Remainder | None]:
@@ -118,6 +118,11 @@ class Change:
     def comes_back(self) -> bool:
         """Whether each value that goes up comes back as it was."""
         return self.down is not None and not self.losses
+
+    @cached_property
+    def leaves_nothing(self) -> bool:
+        """Whether it is certain that the way up leaves nothing out: a script's function may."""
+        return self.comes_back and not self.by_value
 
     @property
     def comes_forth(self) -> bool:

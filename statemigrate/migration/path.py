@@ -115,17 +115,23 @@ class Step:
         """
         if self.back is None or self.before is None:
             return self._there(value), complement
-        formats = " ".join(sorted(each.fingerprint[:8] for each in (self.before, self.format)))
-        exact = self.direction == "upgrade" and self.change is not None and self.change.comes_back
-        made, remainder = carry(
-            value,
-            self._there,
-            self._back,
-            complement.remainder(self.revision, self.direction, formats),
-            exact=exact,
-        )
-        entry = None if remainder is None else Entry(self.direction, formats, remainder)
+        left = complement.remainder(self.revision, self.direction, self._formats)
+        if left is None and self._leaves_nothing:
+            return self._there(value), complement
+        made, found = carry(value, self._there, self._back, left, exact=self._leaves_nothing)
+        entry = None if found is None else Entry(self.direction, self._formats, found)
         return made, complement.having(self.revision, entry)
+
+    @cached_property
+    def _formats(self) -> str:
+        """What tells of the formats before and after the script, the same on both ways."""
+        formats = (self.format if self.before is None else self.before, self.format)
+        return " ".join(sorted(each.fingerprint[:8] for each in formats))
+
+    @cached_property
+    def _leaves_nothing(self) -> bool:
+        is_up = self.direction == "upgrade"
+        return is_up and self.change is not None and self.change.leaves_nothing
 
     def _there(self, value: Any) -> Any:
         if isinstance(value, list):

@@ -24,6 +24,7 @@ from statemigrate.lenses import (
     drop,
     each,
     entries,
+    function,
     join,
     lens,
     map_values,
@@ -181,6 +182,13 @@ def test_a_value_whose_way_back_fails_comes_back_whole_if_nobody_wrote_it() -> N
     assert narrowed.put(there, left)[0] == {"a": "p-q"}
     there, left = change.put({"a": "y", "b": 5})
     assert change.get(there, left)[0] == {"a": "y", "b": 5}
+
+
+def test_functions_that_do_not_undo_each_other_lose_nothing() -> None:
+    change = Change.of(lens(function("a", str.strip, str.upper)), Struct("a STRING, b STRING"))
+    there, left = change.get({"a": " x ", "b": "y"})
+    assert change.put({**there, "b": "z"}, _stored(left))[0] == {"a": " x ", "b": "z"}
+    assert change.put({**there, "a": "w"}, _stored(left))[0] == {"a": "W", "b": "y"}
 
 
 def test_a_lossless_change_leaves_nothing_behind() -> None:
