@@ -15,10 +15,11 @@ import pyarrow as pa
 from benchmarks.backfilling import peak_of_this_process
 from benchmarks.measuring import Result
 from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint.state import partitions_of, stored_family, stored_partitions
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.entries import change_task
-from statemigrate.rewrite.file_reading import StoredFlow, stored_operator
-from statemigrate.rewrite.partitioning import Placing, partitions_of
+from statemigrate.rewrite.file_reading import StoredFlow
+from statemigrate.rewrite.partitioning import Placing
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.writing import PartitionTask, StoreAddress, StoreFiles, Written
 
@@ -63,12 +64,12 @@ def _fill(checkpoint: Path, rows: int) -> None:
 
 def _batches(checkpoint: Path, rows: int):  # type: ignore[no-untyped-def]
     family = make_plan(describe(LocalFiles(checkpoint)), None).operators[0].families[0]
-    operator = describe(LocalFiles(checkpoint)).operators[0]
+    operator, place = describe(LocalFiles(checkpoint)).operators[0], family.new
     start = 0
     while rows:
         names = pa.array([f"customer-{number:012d}" for number in range(start, start + _MANY)])
         keys = pa.StructArray.from_arrays([names], ["customer"])
-        mine = np.flatnonzero(partitions_of(operator, family.new, keys) == 0)[:rows]
+        mine = np.flatnonzero(partitions_of(operator, place.store, place.family, keys) == 0)[:rows]
         count = pa.array(mine.astype(np.int64))
         yield (
             keys.take(pa.array(mine)),
@@ -82,14 +83,16 @@ def _rewrite_in_this_process(folder: Path) -> None:
     files = LocalFiles(folder / "old")
     plan = make_plan(describe(files), None)
     old, new = plan.old.operators[0], plan.new.operators[0]
-    stored, family = stored_operator(files, plan.old, old), plan.operators[0].families[0]
+    family = plan.operators[0].families[0]
     change = change_task(family, {})
-    assert stored is not None
     assert family.old is not None
     assert change is not None
     written = Written(0, family.new.store.name, family.new.family.name)
     task = PartitionTask(new, (written,), plan.new.batch + 1, plan.new.conf, str(folder / "new"))
-    flow = StoredFlow(stored, family.old, change, Placing(0, new, family.new))
+    store = family.old.store
+    parts = stored_partitions(files, plan.old, old, store)
+    stored = stored_family(files, plan.old, old, store, family.old.family, parts=parts)
+    flow = StoredFlow(stored, change, Placing(0, new, family.new))
     (folder / "new").mkdir()
     *_, last = task.write(0, flow.staying(0))
     rows = json.loads(last["report"][0].as_py())["0"]["rows"]

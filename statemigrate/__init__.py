@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.commands.plan import plan
     from statemigrate.commands.plan_page import plan_page
+    from statemigrate.commands.preview import preview
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
@@ -53,7 +54,12 @@ if TYPE_CHECKING:
     from statemigrate.commands.scripts import init
     from statemigrate.commands.seed import Seeding
     from statemigrate.commands.sql import Selected, sql
-    from statemigrate.commands.status import FamilyStatus, Status, StoreStatus
+    from statemigrate.commands.status import (
+        ComplementStatus,
+        FamilyStatus,
+        Status,
+        StoreStatus,
+    )
     from statemigrate.commands.status_page import status_page
     from statemigrate.commands.verbs import backfill, dry_run, status
     from statemigrate.commands.view import Exported, ExportError, export, get
@@ -90,8 +96,7 @@ if TYPE_CHECKING:
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.meaning.guard import guarded
     from statemigrate.metrics.batches import EmbeddedMetrics
-    from statemigrate.metrics.listeners import NativeMetrics
-    from statemigrate.metrics.sources import SourceMetrics
+    from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
     from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Preparation
@@ -101,11 +106,12 @@ if TYPE_CHECKING:
         BackfillListener,
         BackfillStatus,
     )
-    from statemigrate.native.control_source import with_backfill
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
-    from statemigrate.native.envelope import ENVELOPE
-    from statemigrate.pages.query import paged
+    from statemigrate.native.functions import ENVELOPE
+    from statemigrate.preview.comparison import Difference, Example
+    from statemigrate.preview.expectations import Expectations
+    from statemigrate.preview.report import Noise, Preview, PreviewedBatch
     from statemigrate.rewrite.fork import Fork, fork
     from statemigrate.rewrite.plan import RewritePlan
     from statemigrate.rewrite.questions import RewriteAnswers
@@ -116,7 +122,7 @@ if TYPE_CHECKING:
     from statemigrate.state.reader import StateReader
     from statemigrate.state.sql import SqlError
     from statemigrate.state.tables import StateTable, StateTables, open_state
-    from statemigrate.stateful import stateful
+    from statemigrate.stateful import paged, stateful, with_backfill
 
 
 _NAMES = {
@@ -139,6 +145,7 @@ _NAMES = {
     "statemigrate.commands.lock": "Locked",
     "statemigrate.commands.plan": "plan",
     "statemigrate.commands.plan_page": "plan_page",
+    "statemigrate.commands.preview": "preview",
     "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
@@ -149,7 +156,7 @@ _NAMES = {
     "statemigrate.commands.scripts": "init",
     "statemigrate.commands.seed": "Seeding",
     "statemigrate.commands.sql": "Selected sql",
-    "statemigrate.commands.status": "FamilyStatus Status StoreStatus",
+    "statemigrate.commands.status": "ComplementStatus FamilyStatus Status StoreStatus",
     "statemigrate.commands.status_page": "status_page",
     "statemigrate.commands.verbs": "backfill dry_run status",
     "statemigrate.commands.view": "export Exported ExportError get",
@@ -171,18 +178,18 @@ _NAMES = {
     "statemigrate.inspect.report": "DryRunReport",
     "statemigrate.meaning.guard": "guarded",
     "statemigrate.metrics.batches": "EmbeddedMetrics",
-    "statemigrate.metrics.listeners": "NativeMetrics",
-    "statemigrate.metrics.sources": "SourceMetrics",
+    "statemigrate.metrics.listeners": "NativeMetrics SourceMetrics",
     "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
     "statemigrate.native.adoption": "Preparation",
     "statemigrate.native.backfill": "BackfillPlan",
     "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
-    "statemigrate.native.control_source": "with_backfill",
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
-    "statemigrate.native.envelope": "ENVELOPE",
-    "statemigrate.pages.query": "paged",
+    "statemigrate.native.functions": "ENVELOPE",
+    "statemigrate.preview.comparison": "Difference Example",
+    "statemigrate.preview.expectations": "Expectations",
+    "statemigrate.preview.report": "Noise Preview PreviewedBatch",
     "statemigrate.rewrite.plan": "RewritePlan",
     "statemigrate.rewrite.questions": "RewriteAnswers",
     "statemigrate.rewrite.report": "RewriteReport",
@@ -192,7 +199,7 @@ _NAMES = {
     "statemigrate.state.reader": "StateReader",
     "statemigrate.state.sql": "SqlError",
     "statemigrate.state.tables": "open_state StateTable StateTables",
-    "statemigrate.stateful": "stateful",
+    "statemigrate.stateful": "paged stateful with_backfill",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
@@ -213,18 +220,22 @@ __all__ = [
     "CheckpointInUseError",
     "CodeError",
     "Comparison",
+    "ComplementStatus",
     "CorruptFileError",
     "Current",
     "CurrentOf",
     "CurrentStore",
     "Details",
     "Diagnosis",
+    "Difference",
     "DryRunReport",
     "EmbeddedMetrics",
     "EmbeddedOptions",
     "EmbeddedQuery",
     "Entry",
     "Examined",
+    "Example",
+    "Expectations",
     "Explanation",
     "ExportError",
     "Exported",
@@ -250,10 +261,13 @@ __all__ = [
     "NativeMetrics",
     "NewCode",
     "NewScript",
+    "Noise",
     "Pace",
     "PageError",
     "Plans",
     "Preparation",
+    "Preview",
+    "PreviewedBatch",
     "ProcessorError",
     "Rebase",
     "Repair",
@@ -323,6 +337,7 @@ __all__ = [
     "pause_backfill",
     "plan",
     "plan_page",
+    "preview",
     "record_applied",
     "rewrite",
     "rollback",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from statemigrate.complements import Complements
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.families import (
     BlockFamily,
@@ -24,6 +25,7 @@ from statemigrate.families import (
     first_of_each_key,
 )
 from statemigrate.formats import Value
+from statemigrate.lenses import Complement
 from statemigrate.migration import Path
 
 V = TypeVar("V")
@@ -40,7 +42,8 @@ class DualAccess(Generic[V]):
     asking a source is dear, ``asks_after_hit=False`` leaves it out for a key whose value was just
     read from the target: at every commit a key is in one family only. Where families know when
     their values expire, ``adopt(target, key, value, source)`` writes a migrated value with the time
-    that it had left in the source; a script on the way may let it start again.
+    that it had left in the source; a script on the way may let it start again. ``complements`` are
+    those of the values, where scripts leave nothing out for good.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class DualAccess(Generic[V]):
         asks_after_hit: bool = True,
         show_key: Callable[[Key], object] = lambda key: key,
         adopt: Adopt | None = None,
+        complements: Complements | None = None,
     ) -> None:
         self.store = store
         self.target = target
@@ -64,6 +68,7 @@ class DualAccess(Generic[V]):
         self.counts = Counts()
         self._show_key = show_key
         self._adopt = adopt
+        self.complements = complements
         # The last key seen to be in no source: a read that migrates is mostly followed by a write
         # of the same key, which then need not ask the sources again.
         self._settled: Key = _NO_KEY
@@ -125,6 +130,8 @@ class DualAccess(Generic[V]):
     def delete(self, key: Key) -> None:
         """Remove ``key`` from every live family."""
         self.target.delete(key)
+        if self.complements is not None:
+            self.complements.delete(key)
         # Asked of every source, settled or not: an old value must never come back to life.
         self._leave_sources(key)
 
@@ -144,6 +151,8 @@ class DualAccess(Generic[V]):
         for family in (self.target, *(source.family for source in self.sources)):
             for key, _ in family.scan(span):
                 family.delete(key)
+        if self.complements is not None:
+            self.complements.clear(span)
         self._forget_drained()
 
     def backfill(self, source: Source[V], key: Key, value: V) -> None:
@@ -155,7 +164,7 @@ class DualAccess(Generic[V]):
             self.counts.superseded += 1
             self._remove(source, key)
             return
-        self._migrate(source, key, self._converted(source, key, value))
+        self._migrate(source, key, *self._converted(source, key, value))
         self.counts.backfilled += 1
 
     def backfill_many(
@@ -189,6 +198,8 @@ class DualAccess(Generic[V]):
         old, new = source.family, self.target
         if not keys or not (isinstance(old, BlockFamily) and isinstance(new, BlockFamily)):
             return False
+        if self.complements is not None:
+            return False
         others = [each.family for each in self.sources if each is not source]
         if any(
             not isinstance(each, BlockFamily) or each.contains_any(keys) for each in (new, *others)
@@ -221,12 +232,15 @@ class DualAccess(Generic[V]):
         return None
 
     def _touch(self, source: Source[V], key: Key, old: V) -> V:
-        value = self._checked(source, key, old)
-        self._migrate(source, key, value)
+        value, complement = self._converted(source, key, old)
+        value = self._conformed(source, key, value)
+        self._migrate(source, key, value, complement)
         self.counts.touched += 1
         return value
 
-    def _migrate(self, source: Source[V], key: Key, value: V) -> None:
+    def _migrate(
+        self, source: Source[V], key: Key, value: V, complement: Complement | None
+    ) -> None:
         try:
             if self._adopt is None or source.way.restarts_time:
                 self.target.put(key, value)
@@ -234,21 +248,28 @@ class DualAccess(Generic[V]):
                 self._adopt(self.target, key, value, source.family)
         except ValueMismatchError as error:
             raise self._unfit(source, key, error) from error
+        if self.complements is not None and complement is not None:
+            self.complements.put(key, complement)
         self._remove(source, key)
         if self.sources != (source,):
             self._leave_sources(key, but=source)
         self._settled = key
 
     def _checked(self, source: Source[V], key: Key, old: V) -> V:
-        value = self._converted(source, key, old)
+        return self._conformed(source, key, self._converted(source, key, old)[0])
+
+    def _conformed(self, source: Source[V], key: Key, value: V) -> V:
         try:
             return self.target.conform(value)
         except ValueMismatchError as error:
             raise self._unfit(source, key, error) from error
 
-    def _converted(self, source: Source[V], key: Key, old: V) -> V:
+    def _converted(self, source: Source[V], key: Key, old: V) -> tuple[V, Complement | None]:
+        """A value of a source in the target's format, and its complement then."""
         try:
-            return self._convert(source.way, old)
+            if self.complements is None:
+                return self._convert(source.way, old), None
+            return source.way.carry(old, self.complements.get(key))
         except TransformError as error:
             raise error.at(self._show_key(key)) from error.__cause__
 
@@ -263,7 +284,21 @@ class DualAccess(Generic[V]):
 
     def _leave_unsettled(self, key: Key) -> None:
         if key != self._settled:
+            if self.complements is not None:
+                self._carry_complement(key, self.complements)
             self._leave_sources(key)
+
+    def _carry_complement(self, key: Key, complements: Complements) -> None:
+        """Give a value that was written unread the complement that it would have after a read."""
+        found = self._find(key)
+        if found is None:
+            return
+        try:
+            _, complement = self._converted(found[0], key, found[1])
+        except TransformError:
+            # What a newer value replaces need not even be transformable.
+            complement = Complement()
+        complements.put(key, complement or Complement())
 
     def _leave_sources(self, key: Key, but: Source[V] | None = None) -> None:
         for source in self.sources:

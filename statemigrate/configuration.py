@@ -63,8 +63,9 @@ class Configuration:
     The folder of ``migrations``, the ``checkpoint`` that commands are about, the ``checkpoints``
     that have a name, by store the ``targets``, the ``stores`` that have a name of the project's own
     for an operator's state, as in ``orders = "aggregation-0"``, by rule of `plan` the level in
-    ``rules``, whether ``values`` of state are shown, and in ``mask`` the columns of which a hash is
-    shown. The others are alembic's own, under its own names, and hold for scripts that are written.
+    ``rules``, by store and field what may differ in a ``preview``, whether ``values`` of state are
+    shown, and in ``mask`` the columns of which a hash is shown. The others are alembic's own, under
+    its own names, and hold for scripts that are written.
     """
 
     migrations: str | None = None
@@ -73,6 +74,7 @@ class Configuration:
     targets: Mapping[str, str] = field(default_factory=dict)
     stores: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
+    preview: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     values: bool | None = None
     mask: tuple[str, ...] = ()
     file_template: str | None = None
@@ -225,6 +227,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "targets": (dict, "a table of revisions by store"),
     "stores": (dict, "a table of operators' stores, such as aggregation-0, by the names they get"),
     "rules": (dict, "a table of levels (error, warning, off) by rule"),
+    "preview": (dict, "a table of stores, each a table of what is expected of its fields"),
     "values": (bool, "true or false"),
     "mask": (list, "a list of columns"),
     "file_template": (str, "a text"),
@@ -289,13 +292,15 @@ def _check(source: _Source, name: str, value: Any) -> None:
         )
     kind, words = _KINDS[name]
     is_table = isinstance(value, dict) and name != "checkpoints"
-    parts: list[Any] = list(value.values()) if is_table else []
+    parts: list[Any] = list(value.values()) if is_table and name != "preview" else []
+    stores = list(value.values()) if isinstance(value, dict) and name == "preview" else ()
     hooks = value if isinstance(value, list) and name != "mask" else ()
     parts += value if isinstance(value, list) and name == "mask" else ()
     if (
         not isinstance(value, kind)
         or (kind is int and isinstance(value, bool))
         or not all(isinstance(each, str) for each in parts)
+        or not all(isinstance(each, dict) for each in stores)
         or not all(isinstance(each, dict) and {"name", "type"} <= each.keys() for each in hooks)
     ):
         raise _wrong("SM-CONFIG-010", source, f"{name} of {source.place} is {words}.")

@@ -1,9 +1,14 @@
-"""`stateful`: an operator of your own on Spark's state, whose values migrate, in one call."""
+"""`stateful`, `with_backfill` and `paged`: your own operators, whose values migrate.
+
+Each compares its operator, and all that comes before it, with the checkpoint's record of the last
+start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,13 +20,13 @@ from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.meaning.guard import guard_operator
 from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
-from statemigrate.native.control_source import is_migrated, with_backfill
+from statemigrate.native.control_source import is_migrated, with_backfill_source
 from statemigrate.native.decorator import mark
 from statemigrate.native.deployed import DEPLOYED, Undeployable
-from statemigrate.pages.query import paged
+from statemigrate.pages.query import run_on_pages
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, GroupedData
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
 
@@ -81,7 +86,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
         name = _name(operator)
         if not is_migrated(processor):
             processor = mark(processor, settings)
-        on_pages = paged(
+        on_pages = run_on_pages(
             stream,
             by=by,
             processor=processor,
@@ -92,7 +97,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
             timeMode=time_mode,
             operator=name,
         )
-        _compare(on_pages, output_mode, checkpoint, f"pages-{name}" if name else "pages", accept)
+        _compare(_pages(name), checkpoint, accept, "stateful", on_pages, output_mode)
         return on_pages
     number = _number(operator)
     if not is_migrated(processor):
@@ -106,23 +111,137 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     if not is_only_looking():
         _make_room(checkpoint)
     keys = (by,) if isinstance(by, str) else tuple(by)
-    fed = with_backfill(stream, keys, checkpoint=checkpoint, operator=number)
-    result = fed.groupBy(*keys).transformWithState(processor, output, output_mode, time_mode)
-    called = "operator" if number is None else f"operator-{number}"
-    _compare(result, output_mode, checkpoint, called, accept)
+    compare = partial(_compare, _called(number), checkpoint, accept, "stateful")
+    fed = with_backfill_source(stream, keys, checkpoint, number, compare)
+    return fed.groupBy(*keys).transformWithState(processor, output, output_mode, time_mode)
+
+
+def with_backfill(
+    stream: DataFrame,
+    by: str | Sequence[str],
+    *,
+    checkpoint: str | Path,
+    operator: int | None = None,
+    accept: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The stream together with the backfill source of the query's backfill.
+
+    ``by`` names the columns that the query groups by, and ``checkpoint`` is its
+    ``checkpointLocation``, a path or URI. Group the result by the same columns and give it a
+    processor with `statemigrate.migrated`; the processor gets only the stream's rows. The query
+    then migrates the keys that `backfill` has planned, one chunk in each batch, with live rows or
+    while there are none. A processor without `migrated` gets the stream unchanged, and raises
+    `StartupError` while the state is in families that it does not declare.
+
+    Call it last, right before ``groupBy`` and after everything that makes the stream, including
+    stateful operators: earlier steps get the stream alone, and anywhere else a control row ends the
+    query. ``operator`` is Spark's number of the operator for the control rows, if several of the
+    query run migrated code. You may set a watermark before or after it: rows of the backfill source
+    have no event time and do not move it. Use the result from the query's first start. If the query
+    has run without it, `statemigrate backfill --prepare` adds the backfill source, unless the
+    query's sources have names. In that case (``readStream.name``, with
+    ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the backfill source has a name,
+    too.
+
+    The operator that follows, and all that comes before it, is compared with the checkpoint's
+    record of the last start, as `stateful` does; the first start writes the record. ``accept`` has
+    reasons for changes that are meant, by the names in the error.
+
+    Raises `StartupError` if stream, ``by`` and the checkpoint's state do not fit, `CheckpointError`
+    for a directory with other content, and `UnsupportedError` for a grouping by event time. It
+    creates the backfill source's directory if it is missing. The operator that follows raises
+    `StartupError` for a change that nobody accepted.
+    """
+    keys = (by,) if isinstance(by, str) else tuple(by)
+    compare = partial(_compare, _called(operator), checkpoint, accept, "with_backfill")
+    return with_backfill_source(stream, keys, checkpoint, operator, compare)
+
+
+def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many together
+    stream: DataFrame,
+    *,
+    by: str | Sequence[str],
+    processor: StatefulProcessor,
+    output: StructType | str,
+    checkpoint: str | Path,
+    pages: int | None = None,
+    outputMode: str = "Update",
+    timeMode: str = "None",
+    initialState: GroupedData | None = None,
+    eventTimeColumnName: str = "",
+    operator: str | None = None,
+    accept: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The output of a ``StatefulProcessor``, with the state of many keys in one page.
+
+    It replaces ``stream.groupBy(by).transformWithState(processor, output, outputMode, timeMode)``,
+    with the same processor and the same rows, and is several times as fast. Write the result with
+    any ``writeStream`` whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
+    ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live. With
+    ``"EventTime"`` timers follow the stream's watermark, and Spark drops late rows. If a timer
+    deletes a later one of the same key in the same batch, the later one does not fire; in Spark it
+    does. ``initialState`` and ``eventTimeColumnName`` are those of ``transformWithState``.
+
+    ``by`` names the grouping columns, and ``output`` is the type of the processor's rows, as DDL or
+    StructType. ``pages`` is the number of pages, which `statemigrate rewrite` changes; omit it if
+    the checkpoint already has pages. Choose it so that a batch touches ten keys of a page or more,
+    and a page stays below a few hundred kilobytes: 200 pages for 50,000 keys. The logger
+    ``statemigrate.pages`` warns at a start if there are too few or too many.
+
+    A query may have several, each with its own name, ``operator``: small letters, digits and
+    underscores. The name cannot change, and commands use it. One of them, or the only one, may have
+    none; a second one with the same name is an error when the query starts. The query may also have
+    other stateful operators, including a ``transformWithState``.
+
+    Migrations come from `migrated` on the processor, as on every engine; pass ``checkpoint=`` here
+    and not there. A page that is touched migrates as a whole, unless ``write_on_read=False``. A
+    value that does not migrate stays, and is an error when its own key is touched. `backfill`
+    touches the other pages, a chunk of pages in each batch, through a second source that the query
+    has from its first start. All keys of a page in a batch are in a worker's memory at once.
+
+    Code, scripts and committed pages are compared before anything is changed, and so is the
+    operator, with all that comes before it, with the checkpoint's record of the last start, as
+    `stateful` does. ``accept`` has reasons for changes that are meant, by the names in the error.
+
+    Raises `StartupError`, `PageError` or `CheckpointError`, and `UnsupportedError` for a grouping
+    column whose equal values may have different bytes.
+    """
+    result = run_on_pages(
+        stream,
+        by=by,
+        processor=processor,
+        output=output,
+        checkpoint=checkpoint,
+        pages=pages,
+        outputMode=outputMode,
+        timeMode=timeMode,
+        initialState=initialState,
+        eventTimeColumnName=eventTimeColumnName,
+        operator=operator,
+    )
+    _compare(_pages(operator), checkpoint, accept, "paged", result, outputMode)
     return result
 
 
 def _compare(
-    stream: DataFrame,
-    mode: str,
-    checkpoint: str | Path,
     name: str,
+    checkpoint: str | Path,
     accept: Mapping[str, str] | None,
+    call: str,
+    result: DataFrame,
+    mode: str,
 ) -> None:
     """Compare the operator with the record of its last start, unless code is only tried."""
     if not is_only_looking():
-        guard_operator(stream, mode.lower(), checkpoint, name, accept or {})
+        guard_operator(result, mode.lower(), checkpoint, name, accept or {}, call)
+
+
+def _called(number: int | None) -> str:
+    return "operator" if number is None else f"operator-{number}"
+
+
+def _pages(name: str | None) -> str:
+    return f"pages-{name}" if name else "pages"
 
 
 def _number(operator: int | str | None) -> int | None:

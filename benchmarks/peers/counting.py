@@ -12,8 +12,7 @@ from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import Declared, Settings, plan_store
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import PartitionState
-from statemigrate.embedded.task import processed
-from statemigrate.embedded.task_io import OutputRows
+from statemigrate.embedded.task import OutputRows, processed
 from statemigrate.embedded.task_plan import BatchPlan, BatchSchema, PartitionReport
 from statemigrate.processor.handle import struct_of
 

@@ -41,7 +41,7 @@ from statemigrate.checkpoint.stores.files import (
     store_folder,
 )
 from statemigrate.checkpoint.stores.reading import read_changes, read_hdfs_state, snapshot_of
-from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
+from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState, is_log
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files
 
@@ -67,12 +67,14 @@ class Schemas:
 class StoredPartition:
     """One partition of a store: its files, and the numbers of its column families.
 
-    ``keys`` is how many its snapshot has; None where no snapshot says it.
+    ``keys`` is how many its snapshot has; None where no snapshot says it. ``has_log`` says that the
+    snapshot has rows in RocksDB's write-ahead log, which Spark's own reader alone replays.
     """
 
     version: StoreVersion
     families: Mapping[str, int]
     keys: int | None = None
+    has_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,41 +236,64 @@ class CommittedState:
 
     def of_operator(self, operator: OperatorShape) -> Iterator[StoredFamily]:
         """The families of one operator. Raises as `families`."""
-        for place, store in enumerate(operator.stores):
-            parts = tuple(
-                self._part(operator, place, partition)
-                for partition in range(used_partitions(operator))
-            )
+        name = self._names.get(operator.number)
+        for store in operator.stores:
+            parts = stored_partitions(self.files, self.shape, operator, store)
             for family in store.families:
-                schemas = self._schemas(operator, store.name, family.name)
-                yield StoredFamily(
-                    self.files, self.shape.conf, operator, store, family, parts, schemas
+                yield stored_family(
+                    self.files, self.shape, operator, store, family, parts=parts, name=name
                 )
 
-    def _part(self, operator: OperatorShape, place: int, partition: int) -> StoredPartition:
-        return stored_partition(self.files, self.shape, operator, place, partition)
 
-    def _schemas(self, operator: OperatorShape, store: str, family: str) -> Schemas:
-        if not is_avro(self.shape.conf):
-            return Schemas()
-        entry, _ = read_operator_entry(
-            self.files,
-            operator.number,
-            self.batch,
-            self.shape.conf,
-            self._names.get(operator.number),
-        )
-        (found,) = (each for each in entry.stores if each.name == store)
-        all_schemas = [
-            each
-            for schemas in read_schema_files(self.files, entry, found)
-            for each in schemas
-            if each.name == family
-        ]
-        newest = all_schemas[-1]
-        older = {each.value_id: each.value for each in all_schemas[:-1]}
-        older.pop(newest.value_id, None)
-        return Schemas(newest.key_id, newest.value_id, older)
+def stored_family(
+    files: Files,
+    shape: CheckpointShape,
+    operator: OperatorShape,
+    store: StoreShape,
+    family: FamilyShape,
+    *,
+    parts: tuple[StoredPartition, ...],
+    name: str | None = None,
+) -> StoredFamily:
+    """A family of an operator's store, whose ``parts`` `stored_partitions` gives.
+
+    ``name`` is Spark's name of the operator, for checkpoints of Spark before 4.0.
+    """
+    schemas = Schemas()
+    if is_avro(shape.conf):
+        schemas = _schemas(files, shape, operator, store.name, family.name, name)
+    return StoredFamily(files, shape.conf, operator, store, family, parts, schemas)
+
+
+def stored_partitions(
+    files: Files, shape: CheckpointShape, operator: OperatorShape, store: StoreShape
+) -> tuple[StoredPartition, ...]:
+    """All partitions of an operator's store. Raises as `stored_partition`."""
+    place = [each.name for each in operator.stores].index(store.name)
+    numbers = range(used_partitions(operator))
+    return tuple(stored_partition(files, shape, operator, place, each) for each in numbers)
+
+
+def _schemas(
+    files: Files,
+    shape: CheckpointShape,
+    operator: OperatorShape,
+    store: str,
+    family: str,
+    name: str | None,
+) -> Schemas:
+    entry, _ = read_operator_entry(files, operator.number, shape.batch, shape.conf, name)
+    (found,) = (each for each in entry.stores if each.name == store)
+    all_schemas = [
+        each
+        for schemas in read_schema_files(files, entry, found)
+        for each in schemas
+        if each.name == family
+    ]
+    newest = all_schemas[-1]
+    older = {each.value_id: each.value for each in all_schemas[:-1]}
+    older.pop(newest.value_id, None)
+    return Schemas(newest.key_id, newest.value_id, older)
 
 
 def stored_partition(
@@ -288,7 +313,10 @@ def stored_partition(
     if snapshot is None:
         return StoredPartition(version, {})
     return StoredPartition(
-        version, dict(snapshot.families), None if snapshot.keys < 0 else snapshot.keys
+        version,
+        dict(snapshot.families),
+        None if snapshot.keys < 0 else snapshot.keys,
+        any(is_log(each) for each in snapshot.shared),
     )
 
 

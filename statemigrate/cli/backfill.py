@@ -80,6 +80,11 @@ if TYPE_CHECKING:
 @stopped_option
 @wait_option("With --apply: ")
 @click.option("--retire", is_flag=True, help="Drop the empty older families of a stopped query.")
+@click.option(
+    "--complement",
+    is_flag=True,
+    help="With --retire: give up what scripts have left out of values (embedded engine).",
+)
 @operator_option
 @shared_options()
 @click.pass_obj
@@ -98,6 +103,7 @@ def backfill(  # noqa: PLR0913 - one parameter an option
     stopped: bool,
     wait: float,
     retire: bool,
+    complement: bool,
     **options: Any,
 ) -> None:
     """Migrate the values that no live row touches.
@@ -123,12 +129,15 @@ def backfill(  # noqa: PLR0913 - one parameter an option
 
     --retire reads the committed state again and drops the families that are empty, as a query does
     at its next start. On Spark's own state only the query can drop families, and the command shows
-    those that it will drop. Exit code 1 if a family still has values.
+    those that it will drop. Exit code 1 if a family still has values. With --complement it also
+    drops what `migrated(complement=True)` keeps of values for a rollback.
     """
     chosen_mode(
         {
             "prepare": ("checkpoint", "place", "undo", "declared", "apply", "stopped", "wait"),
-            "retire": ("checkpoint", "place", "targets", "accept_edited", "operator"),
+            "retire": (
+                *("checkpoint", "place", "targets", "accept_edited", "operator", "complement"),
+            ),
             "pause": ("checkpoint", "place", "operator"),
         },
         ("checkpoint", "place", "operator", "targets", "accept_edited", *options),
@@ -147,7 +156,13 @@ def backfill(  # noqa: PLR0913 - one parameter an option
         )
         return
     if retire:
-        _retire(settings, checkpoint, targets=targets, accept_edited=accept_edited)
+        _retire(
+            settings,
+            checkpoint,
+            targets=targets,
+            accept_edited=accept_edited,
+            complement=complement,
+        )
         return
     paced = options["share"] is not None or options["keys_per_second"] is not None
     if paced and options["keys_per_chunk"] is not None:
@@ -263,6 +278,8 @@ def _retire(settings: Settings, checkpoint: str, **options: Any) -> None:
 def _print_retirement(found: Retirement, words: str) -> None:
     for name in found.dropped:
         print_line(f"Dropped {visible(name)}: it was empty")
+    for name in found.complements:
+        print_line(f"Dropped {visible(name)}: a rollback does not bring it back now")
     for name in found.later:
         print_line(
             f"{visible(name)} is empty: the first batch after the query's next start drops it"
@@ -271,7 +288,7 @@ def _print_retirement(found: Retirement, words: str) -> None:
         print_line(f"Kept {visible(name)}: it holds {values:,} values")
     if found.kept:
         print_line(f"Next: statemigrate status --checkpoint {words}")
-    elif not (found.dropped or found.later):
+    elif not (found.dropped or found.later or found.complements):
         print_line("Nothing to drop: every store has one family")
 
 

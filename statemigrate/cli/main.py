@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 GROUPS = {
     "Look": {
         "plan": ("plan", "Report what happens to a query's state when its code changes."),
+        "preview": (
+            "preview",
+            "Run new code on the last batches of a query, and compare its state.",
+        ),
         "status": ("status", "Show how much is left to migrate, and the next step."),
         "history": ("scripts", "List the scripts, or what was done to a checkpoint."),
         "get": ("view", "Print the value of a key in a store."),

@@ -174,6 +174,9 @@ def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
         )
     if store.behind is not None:
         yield sentence(f" {store.behind}", mark="  behind:", style="bold yellow")
+    if store.complement is not None:
+        size, values = store.complement.size, store.complement.values
+        yield sentence(f"  complement: {size:,} bytes of {values:,} values")
     yield sentence(f"  dual access: {'on' if store.is_dual else 'off'}{pace(store, over)}")
     yield sentence(f"  Next: {store.next_action}")
 

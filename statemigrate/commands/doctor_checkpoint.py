@@ -18,8 +18,8 @@ from statemigrate.checkpoint.epochs import newest_holder
 from statemigrate.commands.examination import Examined, Verdict
 from statemigrate.errors import CheckpointInUseError, StatemigrateError
 from statemigrate.files import Files, LocalFiles, whole_number
-from statemigrate.files.conditional import ALLOW_RACES, races_allowed
 from statemigrate.files.open import open_files
+from statemigrate.files.protocol import ALLOW_RACES, races_allowed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import named_object
+from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -61,7 +61,8 @@ class Probed:
 
     ``plan`` is what the code's plan means, None where none was seen. ``like`` is the checkpoint
     where one was given. ``calls`` are those by which the code declares operators whose state
-    migrates. ``pages`` are the records of operators on pages, by their names.
+    migrates. ``pages`` are the records of operators on pages, by their names. ``mode`` is the
+    output mode that the code ran in, empty where it did not run.
     """
 
     shape: CheckpointShape
@@ -70,6 +71,7 @@ class Probed:
     like: Files | None = None
     calls: frozenset[Call] = frozenset()
     pages: Mapping[str, PagesRecord] = field(default_factory=dict)
+    mode: str = ""
 
     @property
     def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
@@ -137,7 +139,10 @@ def _run(
     seen: list[PlanMeaning] = []
     calls: set[Call] = set()
 
+    modes: list[str] = []
+
     def look(stream: DataFrame, mode: str) -> None:
+        modes.append(mode)
         # A session of Spark Connect has no plan to show.
         if hasattr(stream, "_jdf"):
             seen.append(plan_meaning(stream, mode))
@@ -158,7 +163,7 @@ def _run(
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
         plan = seen[0] if seen else None
-        return Probed(shape, sources, plan, None, frozenset(calls), records(files))
+        return Probed(shape, sources, plan, None, frozenset(calls), records(files), "".join(modes))
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.offline import stopped
+from statemigrate.errors import UnsupportedError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, planned_revisions, require_writable
 from statemigrate.native.retrying import looks_again
@@ -42,12 +43,14 @@ class Retirement:
     """The dropped families, and by name the values in those that are not empty.
 
     ``later`` are empty families of Spark's own state, which the query's next start drops; only a
-    Spark query can.
+    Spark query can. ``complements`` are the dropped families of what scripts had left out of
+    values.
     """
 
     dropped: tuple[str, ...]
     later: tuple[str, ...]
     kept: Mapping[str, int]
+    complements: tuple[str, ...] = ()
 
 
 def retire(
@@ -57,33 +60,59 @@ def retire(
     targets: Mapping[str, str] | None = None,
     accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
+    complement: bool = False,
     spark: Spark = None,
 ) -> Retirement:
     """Drop the empty older families of a stopped query, after reading its committed state again.
 
     A query does the same at its next start. On Spark's own state only the query can drop families,
     and this lists those that it will drop. A family that still has a value is kept and counted.
-    Parameters and errors are those of `backfill`.
+    With ``complement`` it also gives up what scripts have left out of values, which a later
+    rollback then does not bring back; `UnsupportedError` for Spark's own state, where code with
+    ``migrated(complement=False)`` does that. Other parameters and errors are those of `backfill`.
     """
     project = Project(migrations, targets or {}, {}, spark, operator, tuple(accept_edited))
-    return retire_families(checkpoint, project)
+    return retire_families(checkpoint, project, complement=complement)
 
 
-def retire_families(checkpoint: str | Path, project: Project) -> Retirement:
+def retire_families(
+    checkpoint: str | Path, project: Project, *, complement: bool = False
+) -> Retirement:
     """Drop the drained families of a stopped query, as `retire` says."""
     if engine_of(checkpoint) != "embedded":
+        if complement:
+            raise _only_by_code(checkpoint)
         return _later(checkpoint, project)
     layout = Layout.of(checkpoint)
     with stopped(layout) as query:
         plans = offline_plans(layout, project)
+        if complement:
+            plans = {
+                store: replace(plan, complement=None, dropped=plan.complement)
+                for store, plan in plans.items()
+            }
+        given_up = sorted(plan.dropped.name for plan in plans.values() if plan.dropped)
         require_writable(layout.files)
         dropped = query.retire(plans)
-        if dropped:
+        if dropped or given_up:
             left = {store: plan.without(frozenset(dropped)) for store, plan in plans.items()}
             note = Note(Stamp.of(project.directory), planned_revisions(left))
-            note.done(layout.files, "retire", query.version, {"dropped": ", ".join(dropped)})
+            note.done(
+                layout.files, "retire", query.version, {"dropped": ", ".join([*dropped, *given_up])}
+            )
         kept = _values(layout, plans, but=dropped)
-    return Retirement(dropped, (), kept)
+    return Retirement(dropped, (), kept, tuple(given_up))
+
+
+def _only_by_code(checkpoint: str | Path) -> UnsupportedError:
+    return UnsupportedError(
+        "SM-BACKFILL-016",
+        "only a query can drop complements of Spark's own state",
+        expected="a checkpoint of the embedded engine",
+        found=str(checkpoint),
+        next_action="deploy the code with migrated(..., complement=False): its first batch drops "
+        "them; on pages each page does when it is touched",
+    )
 
 
 @looks_again

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.commands.deployed import scripted_revision
 from statemigrate.deployment import live_path, store_of
-from statemigrate.deployment.calls import written_for
+from statemigrate.deployment.stored import written_for
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
 from statemigrate.files.open import open_files
 from statemigrate.migration import BASE, Lineage

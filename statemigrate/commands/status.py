@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.deployed import Behind, behind, scripted_revision
-from statemigrate.deployment import Kind, StoredFamily, StoredStore
-from statemigrate.deployment.calls import declared_by, gets_source
+from statemigrate.deployment import Declared, Kind, StoredFamily, StoredStore, StorePlan
+from statemigrate.deployment.stored import declared_by, gets_source
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import PathOrFiles
@@ -23,7 +23,7 @@ from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.state.open import Scripts
 from statemigrate.state.project import Project
-from statemigrate.state.protocol import State
+from statemigrate.state.protocol import Document, Part, State
 
 if TYPE_CHECKING:
     from statemigrate.native.backfill_progress import PlannedBackfill
@@ -52,6 +52,14 @@ class FamilyStatus:
 
 
 @dataclass(frozen=True)
+class ComplementStatus:
+    """What scripts have left out of a store's values, and stays: of how many, and its bytes."""
+
+    values: int
+    size: int
+
+
+@dataclass(frozen=True)
 class StoreStatus:
     """A store: the deployed target, the lineage's head, and the families.
 
@@ -63,7 +71,8 @@ class StoreStatus:
     that only a rewrite can migrate it, and no query. ``goes_back`` means that values of a newer
     revision than the target are left. ``behind`` is None unless there are newer scripts than the
     deployed one. ``wanted`` is the head, or the requested revision, if another one is deployed.
-    ``is_unscripted`` means that there are scripts, but not the target's.
+    ``is_unscripted`` means that there are scripts, but not the target's. ``complement`` is the size
+    of what scripts have left out of the values, None unless it stays with them.
     """
 
     store: str
@@ -81,6 +90,7 @@ class StoreStatus:
     behind: Behind | None = None
     wanted: str | None = None
     is_unscripted: bool = False
+    complement: ComplementStatus | None = None
 
     @property
     def state(self) -> Progress:
@@ -425,6 +435,28 @@ def _only_by_rewriting(lineage: Lineage | None, revision: str | None) -> bool:
     return lineage.path(revision, lineage.head).only_by_rewriting is not None
 
 
+def _complement(state: State, store: str, stored: StoredStore) -> ComplementStatus | None:
+    family = stored.complement
+    if family is None:
+        return None
+    user_key = None
+    if stored.user_key is not None:
+        from pyspark.sql.types import StructType
+
+        user_key = StructType.fromJson(stored.user_key)
+    declared = Declared(store, "value", family.format, user_key)
+    plan = StorePlan(declared, Lineage.unmigrated(store, family.format), family, (), ())
+    found = [document for _, document in state.values(plan, (family,)).map(_measured)]
+    return ComplementStatus(
+        sum(each["values"] for each in found), sum(each["size"] for each in found)
+    )
+
+
+def _measured(part: Part) -> Document:
+    sizes = [len(value["complement"]) for _, _, value in part.values]
+    return {"values": len(sizes), "size": sum(sizes)}
+
+
 def _is_newer(lineage: Lineage | None, family: FamilyStatus, target: StoredFamily) -> bool:
     if lineage is None:
         return False
@@ -461,6 +493,7 @@ def _store(state: State, store: str, stored: StoredStore, scripts: Scripts) -> S
         is_broken=scripts.is_broken(store),
         rewrites=store in state.operator_stores or _only_by_rewriting(lineage, deployed),
         goes_back=any(each.values and _is_newer(lineage, each, target) for each in families),
+        complement=_complement(state, store, stored),
     )
     if lineage is not None:
         values = {target.name: in_target, **{each.name: each.values for each in families}}

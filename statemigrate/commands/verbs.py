@@ -301,6 +301,7 @@ def backfill(
     checkpoint: str | Path,
     *,
     retire: Literal[True],
+    complement: bool = ...,
     migrations: str | Path = ...,
     targets: Mapping[str, str] | None = ...,
     accept_edited: Sequence[str] = ...,
@@ -320,6 +321,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     stopped: bool = False,
     wait: float | None = None,
     retire: bool = False,
+    complement: bool = False,
     keys_per_chunk: int | None = None,
     share: float | None = None,
     keys_per_second: float | None = None,
@@ -357,7 +359,9 @@ def backfill(  # noqa: PLR0913 - all but one by name
 
     With ``retire`` the empty older families of a stopped query are dropped, after this has read the
     committed state again. On Spark's own state only the query can drop families, and the result
-    lists those that it will drop. A family that still has a value is kept and counted.
+    lists those that it will drop. A family that still has a value is kept and counted. With
+    ``complement`` too, what scripts have left out of values is given up, and a later rollback does
+    not bring it back. On Spark's own state code with ``migrated(complement=False)`` does that.
 
     **The embedded engine**: a running query backfills by itself. This migrates all stores of a
     stopped query, so that its next start finds one family for each store. After an interruption
@@ -398,7 +402,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
     if retire:
         from statemigrate.commands.retire import retire_families
 
-        return retire_families(checkpoint, project)
+        return retire_families(checkpoint, project, complement=complement)
     from statemigrate.commands.backfill import backfill as backfill_all
 
     return backfill_all(

@@ -8,10 +8,18 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.demo import story
 from statemigrate.demo.events import make_events, write_files
 from statemigrate.demo.jobs.rewriting import partitions_written
-from statemigrate.demo.killing import FILES, FIRST_FILES, ActTimes, until_killed
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder
-from statemigrate.demo.stage import Batch, Crash, Deployment, run_job
+from statemigrate.demo.stage import (
+    FILES,
+    FIRST_FILES,
+    ActTimes,
+    Batch,
+    Crash,
+    Deployment,
+    run_job,
+    until_killed,
+)
 from statemigrate.demo.story import (
     ActBegun,
     Finished,

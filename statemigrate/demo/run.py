@@ -16,11 +16,19 @@ from statemigrate.demo import jobs, story
 from statemigrate.demo.events import make_events, write_files
 from statemigrate.demo.jobs import native as native_job
 from statemigrate.demo.jobs.embedded import changelogs_written
-from statemigrate.demo.killing import FILES, FIRST_FILES, ActTimes, until_killed
 from statemigrate.demo.options import DemoOptions, Engine
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.rewriting import RewriteDemo
-from statemigrate.demo.stage import Batch, Crash, Deployment, run_job
+from statemigrate.demo.stage import (
+    FILES,
+    FIRST_FILES,
+    ActTimes,
+    Batch,
+    Crash,
+    Deployment,
+    run_job,
+    until_killed,
+)
 from statemigrate.demo.story import ActBegun, BatchDone, Finished, Killed, Step
 from statemigrate.demo.verdict import (
     BatchTimes,

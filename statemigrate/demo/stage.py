@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 
 from statemigrate.checkpoint.logs.entries import HDFS_PROVIDER, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
 
 # A process with everything it starts, to be stopped, continued and killed as one.
 #
@@ -409,3 +409,66 @@ class MidBatchKill:
     def _newest(self, log: str) -> int:
         names = [path.name for path in (self._checkpoint / log).glob("[0-9]*")]
         return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+# The first deployment of every demonstration, which is ended in the middle of a batch.
+
+
+FILES = 12
+FIRST_FILES = 9  # what the first deployment sees
+KILL_FROM = 6  # the first batch worth interrupting: by then there is state to lose
+_KILL_POLL = 0.01  # seconds
+
+
+def until_killed(
+    folder: DemoFolder, options: DemoOptions, written: Callable[[int], int]
+) -> Iterator[Batch | Crash]:
+    """The batches of the first deployment until it is killed, and then how it was killed.
+
+    ``written`` counts the partitions that have made their part of a batch durable. Raises
+    `StatemigrateError` when it was done before.
+    """
+    folder.arrive(FIRST_FILES)
+    with Deployment(folder, "before") as deployment:
+        kill = MidBatchKill(
+            deployment.session, folder.checkpoint, options.partitions, KILL_FROM, written
+        )
+        crash = None
+        while crash is None:
+            if deployment.has_ended():
+                raise _never_half_done(options)
+            crash = kill.strike()
+            yield from deployment.new_batches()
+            time.sleep(_KILL_POLL)
+    yield crash
+
+
+def _never_half_done(options: DemoOptions) -> StatemigrateError:
+    return StatemigrateError(
+        "SM-DEMO-001",
+        "the first deployment was done before a batch of it could be interrupted",
+        expected="a batch long enough to be caught in the middle",
+        found=f"{FIRST_FILES} batches of {options.events // FILES} events",
+        next_action=f"run it again, or with larger batches: --events {2 * options.events}",
+    )
+
+
+# How long each act of a demonstration takes.
+
+
+class ActTimes:
+    """Seconds by the names of acts, rounded to tenths."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Time what is done within."""
+        began = time.monotonic()
+        yield
+        self._seconds[name] = round(time.monotonic() - began, 1)
+
+    def to_json(self) -> dict[str, float]:
+        """Each act, and all of them together."""
+        return {**self._seconds, "all": round(sum(self._seconds.values()), 1)}

@@ -77,6 +77,19 @@ def check_expiry(declared: Declared, facts: StoreFacts) -> None:
             )
 
 
+def check_complement(declared: Declared) -> None:
+    """Raise `StartupError` for values that expire: their complements would not."""
+    if declared.ttl:
+        raise StartupError(
+            "SM-START-033",
+            f"store {declared.store}: values that expire cannot have complements",
+            expected="a variable without a time to live",
+            found=f"{declared.ttl} milliseconds",
+            next_action="leave complement=True out; or declare the variable without ttlDurationMs",
+            store=declared.store,
+        )
+
+
 def check_schema(declared: Declared, target: StoredFamily, lineage: Lineage) -> None:
     """Raise `StartupError` unless the code declares the target's format."""
     if declared.given is target.format:

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment.calls import Call
+from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError
 
 
@@ -81,6 +81,22 @@ def only_looking(checkpoint: str | None = None) -> Iterator[Looking]:
         _LOOKING.reset(token)
 
 
+_RUNNING: ContextVar[str | None] = ContextVar("statemigrate_running", default=None)
+
+
+@contextmanager
+def running_on(checkpoint: str) -> Iterator[None]:
+    """For the length of a block, code of ours takes this checkpoint for the query's.
+
+    Unlike within `only_looking`, the code is compared with what is there: it runs.
+    """
+    token = _RUNNING.set(checkpoint)
+    try:
+        yield
+    finally:
+        _RUNNING.reset(token)
+
+
 def is_only_looking() -> bool:
     """Whether this is within `only_looking`."""
     return _LOOKING.get() is not None
@@ -89,7 +105,9 @@ def is_only_looking() -> bool:
 def query_checkpoint(named: str) -> str:
     """The checkpoint that code works on which names this one: another one while it is tried out."""
     looking = _LOOKING.get()
-    return named if looking is None or looking.checkpoint is None else looking.checkpoint
+    if looking is not None and looking.checkpoint is not None:
+        return looking.checkpoint
+    return _RUNNING.get() or named
 
 
 def note_call(call: Call) -> None:

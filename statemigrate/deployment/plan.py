@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from statemigrate.access import Adopt, DualAccess, DualList
+from statemigrate.complements import Complements
 from statemigrate.deployment import checks
 from statemigrate.deployment.stored import (
     Declared,
@@ -19,6 +20,7 @@ from statemigrate.deployment.stored import (
     Settings,
     StoredFamily,
     StoredStore,
+    complement_of,
     family_name,
 )
 from statemigrate.errors import StartupError, StatemigrateError
@@ -135,7 +137,9 @@ class StorePlan:
     """How one store is read and written: the target family, the others newest first.
 
     ``paths`` has each source's way to the target. None where no way leads from it: then it is not
-    known to hold anything, and a task that meets a value in it must stop.
+    known to hold anything, and a task that meets a value in it must stop. ``complement`` is the
+    family of the values' complements, where scripts leave nothing out for good, and ``dropped``
+    the one that the code gives up.
     """
 
     declared: Declared
@@ -143,6 +147,8 @@ class StorePlan:
     target: StoredFamily
     sources: tuple[StoredFamily, ...]
     paths: tuple[Path | None, ...]
+    complement: StoredFamily | None = None
+    dropped: StoredFamily | None = None
 
     @property
     def migrates_in_background(self) -> bool:
@@ -158,6 +164,7 @@ class StorePlan:
             (self.target, *self.sources),
             applied,
             None if user_key is None else user_key.jsonValue(),
+            self.complement,
         )
 
     def without(self, retired: frozenset[str]) -> StorePlan:
@@ -182,7 +189,7 @@ def access_for(kind: Kind) -> type[DualAccess[Any]]:
     return DualList if kind == "list" else DualAccess
 
 
-def dual_access(
+def dual_access(  # noqa: PLR0913 - all but the families by name
     plan: StorePlan,
     target: Family[Any],
     sources: Sequence[Family[Any]],
@@ -192,10 +199,12 @@ def dual_access(
     show_key: Callable[[Key], object] = lambda key: key,
     refuse: Callable[[StoredFamily], NoReturn] | None = None,
     adopt: Adopt | None = None,
+    complement: Family[Any] | None = None,
 ) -> DualAccess[Any]:
     """A store's dual access over the families an engine opened for ``plan``, in its order.
 
     A family that no way leads from is guarded: ``refuse`` raises the error for a value in it.
+    ``complement`` is the family of the values' complements, if the plan has one.
     """
     guarded = [
         opened if path is not None else GuardedFamily(opened, partial(refuse or plan.refuse, each))
@@ -210,6 +219,7 @@ def dual_access(
         asks_after_hit=asks_after_hit,
         show_key=show_key,
         adopt=adopt,
+        complements=None if complement is None else Complements(complement),
     )
 
 
@@ -243,15 +253,30 @@ def plan_store(
     revision = known.resolve(settings.targets.get(store, "head"))
     target = StoredFamily(family_name(known, revision), revision, known.format_of(revision))
     checks.check_schema(declared, target, known)
+    own = None if stored is None else stored.complement
+    complement = _complement(declared, lineage, own, settings)
+    dropped = (own or complement_of(store)) if settings.complement is False else None
     if stored is None:
-        return StorePlan(declared, known, target, (), ())
+        return StorePlan(declared, known, target, (), (), complement, dropped)
     stored = _renamed_by_baseline(known, stored)
     checks.check_kind(declared, stored)
     checks.check_families(known, stored)
     checks.check_scripts(known, stored, settings)
     sources = _sources(known, stored, revision)
     paths = tuple(_path(known, family, revision, rewrites=rewrites) for family in sources)
-    return StorePlan(declared, known, target, sources, paths)
+    return StorePlan(declared, known, target, sources, paths, complement, dropped)
+
+
+def _complement(
+    declared: Declared, lineage: Lineage | None, own: StoredFamily | None, settings: Settings
+) -> StoredFamily | None:
+    """The family of complements: the one that is there, or a new one if the code asks for it."""
+    if lineage is None or settings.complement is False:
+        return None
+    if own is not None or not settings.complement:
+        return own
+    checks.check_complement(declared)
+    return complement_of(declared.store)
 
 
 def fitting_lineages(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.deployment.calls import Call
+from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
+from statemigrate.complements import REVISION as COMPLEMENT
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import BASE, Lineage
+from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
 
 # What the code asks for: its settings, and the state variables its ``init`` declares.
 
@@ -41,6 +42,7 @@ class Settings:
     retire_drained: bool = True
     operator: int | None = None
     call: Call = "migrated"
+    complement: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,14 @@ class StoredStore:
     """A store as a checkpoint has it: its families, and the scripts applied by checksum.
 
     The first family is the one that was written to last, the target of what was deployed then.
+    ``complement`` is the family of the values' complements, where there is one.
     """
 
     kind: Kind
     families: tuple[StoredFamily, ...] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
     user_key: dict[str, Any] | None = None
+    complement: StoredFamily | None = None
 
     @property
     def target(self) -> StoredFamily:
@@ -107,6 +111,11 @@ class StoredStore:
                 "written this",
             )
         return self.families[0]
+
+    @property
+    def every_family(self) -> tuple[StoredFamily, ...]:
+        """The families of values, and that of their complements."""
+        return self.families if self.complement is None else (*self.families, self.complement)
 
     @property
     def others(self) -> tuple[StoredFamily, ...]:
@@ -134,7 +143,8 @@ class StoredStore:
 
     def to_json(self) -> dict[str, Any]:
         """The form checkpoints hold."""
-        families = [each.to_json() for each in self.families]
+        # A release that does not know of complements refuses the last of them by its revision.
+        families = [each.to_json() for each in self.every_family]
         return {
             "kind": self.kind,
             "families": families,
@@ -149,7 +159,15 @@ class StoredStore:
             StoredFamily(each["name"], each["revision"], format_from_json(each["format"]))
             for each in document["families"]
         )
-        return cls(document["kind"], families, document["applied"], document["user_key"])
+        values = tuple(each for each in families if each.revision != COMPLEMENT)
+        others = [each for each in families if each.revision == COMPLEMENT]
+        return cls(
+            document["kind"],
+            values,
+            document["applied"],
+            document["user_key"],
+            others[0] if others else None,
+        )
 
 
 def applied_scripts(
@@ -187,12 +205,15 @@ class StoreFacts:
     expires: Mapping[str, bool] = field(default_factory=dict)
     families: tuple[StoredFamily, ...] = ()
     applied: Mapping[str, str] = field(default_factory=dict)
+    complement: StoredFamily | None = None
 
     def stored(self) -> StoredStore | None:
         """What the checkpoint has of the store; None where Spark lists no variable of it."""
         if self.kind is None:
             return None
-        return StoredStore(self.kind, self.families, self.applied, _document(self.user_key))
+        return StoredStore(
+            self.kind, self.families, self.applied, _document(self.user_key), self.complement
+        )
 
     def stored_for(self, declared: Declared) -> StoredStore | None:
         """The same for code that declares the store; None where there is none of its families.
@@ -206,7 +227,11 @@ class StoreFacts:
         if self.kind is None or (stored and asked and shape_of(stored) == shape_of(asked)):
             stored = asked
         return StoredStore(
-            self.kind or declared.kind, self.families, self.applied, _document(stored)
+            self.kind or declared.kind,
+            self.families,
+            self.applied,
+            _document(stored),
+            self.complement,
         )
 
 
@@ -227,6 +252,11 @@ def family_name(lineage: Lineage, revision: str) -> str:
     return lineage.store if revision == lineage.oldest else f"{lineage.store}{_SIGN}{revision}"
 
 
+def complement_of(store: str) -> StoredFamily:
+    """The family of the complements of a store's values."""
+    return StoredFamily(f"{store}__complement", COMPLEMENT, COMPLEMENT_FORMAT)
+
+
 def is_family_of(store: str, name: str) -> bool:
     """Whether a family's name is one that `family_name` gives to a revision of ``store``."""
     # A store of plain code, which has no revisions, may have the sign in its own name.
@@ -241,3 +271,60 @@ def store_of(name: str) -> str:
 def revision_in(name: str) -> str | None:
     """The revision that a family's name tells of; None for the oldest, whichever that is."""
     return name.partition(_SIGN)[2] or None
+
+
+# The calls that declare an operator whose state migrates, as messages name them.
+# A start on Spark's own state records the call that its code was declared by. A message names that
+# one. Where no start has recorded any, it names `stateful`, which the first pages of the
+# documentation teach, and then the calls that `stateful` stands for.
+
+
+Call = Literal["stateful", "migrated"]
+
+
+def recorded_call(calls: Iterable[Call | None]) -> Call | None:
+    """The one call of several stores, None where they have none or several."""
+    found = {each for each in calls if each is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def declared_by(call: Call | None, *, pages: bool = False) -> str:
+    """How the operator of a query is declared whose code takes part in a backfill."""
+    if pages:
+        return "its operator declared by stateful with pages= (or by paged, with migrated)"
+    if call == "migrated":
+        return "with_backfill around its stream and migrated on its processor"
+    if call == "stateful":
+        return "its operator declared by stateful"
+    return (
+        "its operator declared by stateful (or with_backfill around its stream and migrated on "
+        "its processor)"
+    )
+
+
+def gets_source(checkpoint: str, call: Call | None) -> str:
+    """How a query gets the backfill source that it has run without."""
+    by_hand = (
+        f"run `statemigrate backfill {argument(checkpoint)} --prepare --apply`, put with_backfill "
+        "around its stream"
+    )
+    if call == "migrated":
+        return f"stop the query, {by_hand} and start it again"
+    return (
+        "stop the query, declare its operator by stateful, which makes room for the source, and "
+        f"start it again; or, in place of stateful, {by_hand}"
+    )
+
+
+def written_for(targets: Mapping[str, str], engine: str, call: Call | None) -> str:
+    """The call that declares code for older revisions than the heads, by store in ``targets``."""
+    named = f"targets={dict(targets)}"
+    if engine == "embedded":
+        return f"migrated(..., {named})"
+    if engine == "paged":
+        return f"stateful(..., pages=..., {named}) (or paged, with migrated(..., {named}))"
+    own = f"stateful(..., {named})"
+    parts = f"migrated(..., {named}, checkpoint=...), and with_backfill around its stream"
+    if call is None:
+        return f"{own} (or {parts})"
+    return own if call == "stateful" else parts

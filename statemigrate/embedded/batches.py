@@ -148,11 +148,6 @@ def facts_of(committed: Manifest | None) -> Facts:
     return Facts(stores, committed.version)
 
 
-def start_of(stamp: Stamp, plans: Mapping[str, StorePlan]) -> Note:
-    """What the start of a query notes: one query is all there is in its checkpoint."""
-    return Note(stamp, planned_revisions(plans), is_whole_query=True)
-
-
 def note_retired(stamp: Stamp | None, files: Files, plan: BatchPlan) -> None:
     """Note what a batch dropped; where that fails the next start does, and no batch ends for it."""
     if stamp is None:

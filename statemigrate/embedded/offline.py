@@ -20,7 +20,14 @@ from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.epochs import claim, require_stopped
-from statemigrate.embedded.layout import DirectoryLock, Layout, checkpoint_locks
+from statemigrate.embedded.layout import (
+    DirectoryLock,
+    Layout,
+    checkpoint_locks,
+    given_directory,
+    private_directory,
+    remove_stale_copies,
+)
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.open_stores import OpenStores, opened_for, retire_families
@@ -28,11 +35,6 @@ from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.processes import Waiting, Work, cores, shared_out
 from statemigrate.embedded.task_plan import BatchPlan, PartitionReport, report_damages
 from statemigrate.embedded.versions import publish_manifest
-from statemigrate.embedded.working_directory import (
-    given_directory,
-    private_directory,
-    remove_stale_copies,
-)
 from statemigrate.processor.keys import KeyCodec
 
 # What is done to one partition of a stopped query, in whichever process, step by step.
@@ -208,10 +210,13 @@ class StoppedQuery:
         return StoppedBackfill(done, self._quarantined(plans), self.left(plans))
 
     def retire(self, plans: Plans) -> tuple[str, ...]:
-        """Drop the families that are empty, re-checked in every partition; their names."""
+        """Drop the families that are empty, re-checked in every partition; their names.
+
+        The complements that a plan gives up are dropped with them, whatever they hold.
+        """
         names = {family.name for plan in plans.values() for family in plan.sources}
         empty = frozenset(name for name in names if self._manifest.is_empty(name))
-        if empty:
+        if empty or any(plan.dropped for plan in plans.values()):
             kept = {store: plan.without(empty) for store, plan in plans.items()}
             plan = replace(self._plan(kept, _CHUNK), retired=empty)
             # In one manifest: a family is everywhere, or nowhere.

@@ -78,8 +78,16 @@ class OpenStores:
             self._values.append(target)
         sources = [self._source(family, kind) for family in store.sources]
         show = partial(_shown, self._keys, store)
+        complement = None
+        if store.complement is not None:
+            complement = self._partition.target(store.complement, "value")
         return dual_access(
-            store, target, sources, write_on_read=self._plan.write_on_read, show_key=show
+            store,
+            target,
+            sources,
+            write_on_read=self._plan.write_on_read,
+            show_key=show,
+            complement=complement,
         )
 
     def _source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
@@ -138,7 +146,13 @@ def working_copy(working: str, number: int) -> Path:
 
 
 def retire_families(partition: Partition, plan: BatchPlan, number: int) -> None:
-    """Drop what the plan retires. Raises `CheckpointError` for a family that holds anything."""
+    """Drop what the plan retires, and complements that code gives up.
+
+    Raises `CheckpointError` for another family that holds anything.
+    """
+    for store in plan.stores.values():
+        if store.dropped is not None:
+            partition.drop(store.dropped.name, only_if_empty=False)
     for name in sorted(plan.retired):
         if not partition.drop(name):
             raise CheckpointError(

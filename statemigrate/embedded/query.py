@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import (
     SETTINGS,
-    Declared,
     Settings,
     StorePlan,
-    check_targets,
-    plan_store,
 )
 from statemigrate.embedded.batches import (
     Batches,
@@ -27,12 +23,19 @@ from statemigrate.embedded.batches import (
     beat,
     drains,
     facts_of,
-    start_of,
     with_heartbeat,
 )
 from statemigrate.embedded.continuation import last_committed, next_start
 from statemigrate.embedded.epochs import WriterHeartbeat, claim
-from statemigrate.embedded.layout import DirectoryLock, Layout, Releasable, checkpoint_locks
+from statemigrate.embedded.layout import (
+    DirectoryLock,
+    Layout,
+    Releasable,
+    checkpoint_locks,
+    given_directory,
+    private_directory,
+    remove_stale_copies,
+)
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.offline import (
     StoppedQuery,
@@ -44,24 +47,15 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
-from statemigrate.embedded.working_directory import (
-    given_directory,
-    private_directory,
-    remove_stale_copies,
-)
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import Stamp
 from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.migration import Lineage
-from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import grouping_key
 from statemigrate.processor.rows import output_type
+from statemigrate.processor.startup import Start, require_workers
 from statemigrate.processor.workers import (
     EMBEDDED,
-    check_packages,
-    check_scripts,
     is_one_machine,
-    use_this_python,
 )
 
 if TYPE_CHECKING:
@@ -287,20 +281,22 @@ class EmbeddedQuery:
         self, locks: list[Releasable], name: str | None, trigger: dict[str, Any]
     ) -> RunningQuery:
         schema = _batch_schema(self._stream.schema, self._by, self._output)
-        use_this_python(self._stream.sparkSession)
-        check_packages(EMBEDDED, self._stream.sparkSession)
+        require_workers(EMBEDDED, self._stream.sparkSession)
         batch, committed = next_start(self._layout)
         self._check_checkpoint(committed, schema)
         # Checked now; planned again from the version that the first batch really starts from.
-        declared = declared_variables(self._processor, EmbeddedHandle)
-        check_targets(self._settings, declared)
-        # Read once: the first batch may come hours later, with another release's scripts there.
-        planned = partial(self._plans, declared, self._lineages(declared))
+        # Scripts are read once: the first batch may come hours later, with another release's there.
+        start = Start.of(self._processor, EmbeddedHandle, self._stream.sparkSession)
+
+        def planned(manifest: Manifest | None) -> dict[str, StorePlan]:
+            return start.plans({} if manifest is None else manifest.stored_stores())
+
         stores = planned(committed)
         epoch = claim(self._layout)
         if self._layout.remote is not None:
             locks.append(WriterHeartbeat(epoch))
-        note = start_of(Stamp.of(self._processor), stores)
+        # One query is all there is in its checkpoint.
+        note = start.note(stores, is_whole_query=True)
         note.start(self._layout.files, batch, facts_of(committed))
         batches = Batches(self._engine(schema, epoch, note.stamp), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
@@ -352,31 +348,6 @@ class EmbeddedQuery:
                 lock.release()
             raise
         return locks
-
-    def _plans(
-        self,
-        declared: Sequence[Declared],
-        lineages: Mapping[str, Lineage],
-        committed: Manifest | None,
-    ) -> dict[str, StorePlan]:
-        stored = {} if committed is None else committed.stored_stores()
-        return {
-            each.store: plan_store(
-                each, lineages.get(each.store), stored.get(each.store), self._settings
-            )
-            for each in declared
-        }
-
-    def _lineages(self, declared: Sequence[Declared]) -> Mapping[str, Lineage]:
-        if not hasattr(self._processor, SETTINGS):
-            return {}
-        from statemigrate.scripts import ScriptFolder
-
-        lineages = ScriptFolder(self._settings.migrations).lineages()
-        names = {each.store for each in declared}
-        selected = {name: lineage for name, lineage in lineages.items() if name in names}
-        check_scripts(selected, self._stream.sparkSession)
-        return selected
 
     def _check_master(self) -> None:
         session = self._stream.sparkSession

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain, groupby, repeat
+from operator import itemgetter
 from typing import Any, NoReturn
 
 from statemigrate.access import DualAccess
+from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, in_blocks, size_of
 from statemigrate.deployment import Declared
-from statemigrate.embedded.open_stores import (
-    OpenStores,
-    opened_for,
-    retire_families,
-)
-from statemigrate.embedded.task_io import Arrivals, OutputRows
-from statemigrate.embedded.task_plan import BatchPlan, BatchSchema, PartitionReport
+from statemigrate.embedded.open_stores import OpenStores, opened_for, retire_families
+from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, PartitionReport
 from statemigrate.errors import StatemigrateError, UnsupportedError
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
 from statemigrate.processor.key_isolation import BetweenKeys
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import KeyCodec, exact_values
+from statemigrate.processor.rows import row_class
 from statemigrate.processor.variables import GroupingKey, direct_variable
 
 # The embedded engine's handle: what it has no place for is refused, never ignored.
@@ -182,3 +182,205 @@ class _Stopwatch:
         now = time.monotonic()
         elapsed, self._last = (now - self._last) * 1000, now
         return elapsed
+
+
+# A task's input and output: arriving rows grouped by key, and the rows that it returns.
+# A partition's input: rows grouped by key, each key's bytes made and its state read ahead.
+# Doing one thing for a thousand keys is several times cheaper than doing everything for one key
+# after the other, so keys are encoded and values fetched a slice of rows at a time.
+
+
+_ROWS_A_SLICE = 1_024
+ReadAhead = Callable[[list[bytes]], None]
+Arrival = tuple[tuple[Any, ...], bytes, Iterator[Any]]
+Slice = tuple[Sequence[tuple[Any, ...]], Sequence[bytes], Sequence[Sequence[Any]]]
+"""Keys in their order, their bytes, and the rows of each."""
+
+
+class Arrivals:
+    """The rows of a partition, sorted by key, as PySpark's Rows."""
+
+    def __init__(self, batches: Iterator[Any], schema: BatchSchema, read_ahead: ReadAhead) -> None:
+        self.rows = 0
+        self._batches = batches
+        self._row = row_class(schema.rows.fieldNames())
+        self._columns = schema.key_columns
+        self._encode_many = KeyCodec(schema.key).encode_many
+        self._read_ahead = read_ahead
+
+    def groups(self) -> Iterator[Arrival]:
+        """For each key once: its values, its bytes, and its rows, up to the next key."""
+        return chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[Iterable[Arrival]]:
+        """A slice's keys at once, but for its last one, which may go on in the slices after it."""
+        slices = self._slices()
+        following = next(slices, None)
+        while following is not None:
+            keys, encoded, rows = following
+            yield zip(keys[:-1], encoded[:-1], map(iter, rows[:-1]), strict=True)
+            last = _Last(encoded[-1], rows[-1], slices)
+            yield ((keys[-1], encoded[-1], last.rows),)
+            following = last.following()
+
+    def _slices(self) -> Iterator[Slice]:
+        for batch in self._batches:
+            yield from map(self._slice, arrow_blocks(batch, _ROWS_A_SLICE))
+
+    def _slice(self, batch: Any) -> Slice:
+        """Rows as transformWithState makes them: nested values are Arrow's plain Python ones."""
+        self.rows += batch.num_rows
+        columns = [column.to_pylist() for column in batch.columns]
+        keys = list(zip(*(columns[position] for position in self._columns), strict=True))
+        exact = [exact_values(batch.column(at), columns[at]) for at in self._columns]
+        identities = exact[0] if len(exact) == 1 else list(zip(*exact, strict=True))
+        distinct = dict(zip(identities, keys, strict=True))
+        encoded = self._encode_many(list(distinct.values()))
+        self._read_ahead(encoded)
+        rows = map(tuple.__new__, repeat(self._row), zip(*columns, strict=True))
+        if len(distinct) == len(keys):
+            return keys, encoded, list(zip(rows, strict=True))
+        # Equal only if the bytes are, whatever Python says of the values.
+        same = groupby(zip(identities, rows, strict=True), key=itemgetter(0))
+        second = itemgetter(1)
+        return list(distinct.values()), encoded, [list(map(second, each)) for _, each in same]
+
+
+class _Last:
+    """The rows of a slice's last key, those in the slices that go on with it included."""
+
+    def __init__(self, data: bytes, rows: Sequence[Any], slices: Iterator[Slice]) -> None:
+        self.rows = self._through(data, rows, slices)
+        self._following: Slice | None = None
+
+    def following(self) -> Slice | None:
+        """What comes after the last of the rows; those that nobody has read are passed by."""
+        deque(self.rows, maxlen=0)
+        return self._following
+
+    def _through(self, data: bytes, rows: Sequence[Any], slices: Iterator[Slice]) -> Iterator[Any]:
+        yield from rows
+        for each in slices:
+            keys, encoded, groups = each
+            if encoded[0] != data:
+                self._following = each
+                return
+            yield from groups[0]
+            if len(keys) > 1:
+                self._following = keys[1:], encoded[1:], groups[1:]
+                return
+
+
+# From the rows a processor yields to Arrow batches with a column for the report.
+
+
+_AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
+"""Types of which PySpark hands values to Arrow without a look at them."""
+_OF_ONE_SIZE = (*_AS_THEY_ARE, "date", "timestamp", "timestamp_ntz", "decimal")
+_TEXT = "string"
+
+
+class OutputRows:
+    """Collects a processor's output rows and turns them into Arrow batches.
+
+    ``add`` takes the rows of a key, and ``rows`` has all those since the last `flush`: both are
+    called and asked for every key. Once there are ``enough``, `flush_if_full` looks how large they
+    are.
+    """
+
+    ROWS_A_BATCH = 10_000
+    ROWS_A_LOOK = 250
+
+    def __init__(self, schema: Any) -> None:
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+        from pyspark.sql.types import StructField, StructType
+
+        self._schema = schema
+        self.rows: list[Any] = []
+        self.enough = self.ROWS_A_LOOK
+        self._looked = self._bytes = 0
+        self.add: Callable[[Iterable[Any]], None] = self.rows.extend
+        # Through the same conversion as the output, so that all batches have one Arrow schema.
+        nullable = StructType([StructField(f.name, f.dataType) for f in schema.fields])
+        nothing = (None,) * len(nullable.fields)
+        self._nothing = LocalDataToArrowConversion.convert([nothing], nullable, False)
+        self._plain = PlainColumns(schema)
+
+    def flush_if_full(self) -> Iterator[Any]:
+        """`flush`, if there are a batch's rows or bytes."""
+        self._bytes += self._plain.size_of(self.rows[self._looked :])
+        self._looked = len(self.rows)
+        if self._looked >= self.ROWS_A_BATCH or self._bytes >= BYTES_IN_BLOCK:
+            yield from self.flush()
+        else:
+            self.enough = self._looked + self.ROWS_A_LOOK
+
+    def flush(self) -> Iterator[Any]:
+        """Yield what was collected since."""
+        rows = self.rows.copy()
+        self.rows.clear()
+        self.enough, self._looked, self._bytes = self.ROWS_A_LOOK, 0, 0
+        # A key alone may have more of them than a batch has room for.
+        for block in in_blocks(iter(rows), len(rows) or 1):
+            yield from self._batches(block)
+
+    def _batches(self, rows: list[Any]) -> Iterator[Any]:
+        from pyspark.sql.conversion import LocalDataToArrowConversion
+
+        columns = self._plain.of(rows)
+        if columns is None:
+            table = LocalDataToArrowConversion.convert(rows, self._schema, False)
+        else:
+            table = type(self._nothing).from_arrays(columns, schema=self._nothing.schema)
+        for batch in table.to_batches():
+            yield _with_report(batch, None)
+
+    def report(self, report: PartitionReport) -> Any:
+        """The one-row batch that carries a partition's report."""
+        return _with_report(self._nothing.to_batches()[0], report.to_json())
+
+
+class PlainColumns:
+    """Columns of values that PySpark would hand to Arrow as they are, without going by rows."""
+
+    def __init__(self, schema: Any) -> None:
+        kinds = [field.dataType.typeName() for field in schema.fields]
+        self._width = len(kinds)
+        self._texts = [at for at, kind in enumerate(kinds) if kind == _TEXT]
+        self._of_any_size = [at for at, kind in enumerate(kinds) if kind not in _OF_ONE_SIZE]
+        self._are_plain = all(
+            field.nullable and kind in (*_AS_THEY_ARE, _TEXT)
+            for field, kind in zip(schema.fields, kinds, strict=True)
+        )
+
+    def size_of(self, rows: Sequence[Any]) -> int:
+        """About how many bytes the columns have together that may have any number."""
+        from pyspark.sql import Row
+
+        if not set(map(type, rows)) <= {tuple, Row} or set(map(len, rows)) - {self._width}:
+            return sum(map(size_of, rows))
+        if not self._of_any_size:
+            return 0
+        columns = list(zip(*rows, strict=True))
+        return sum(sum(map(size_of, columns[at])) for at in self._of_any_size)
+
+    def of(self, rows: Sequence[Any]) -> Sequence[Sequence[Any]] | None:
+        """A column for each field; None for rows that have to be converted one by one."""
+        from pyspark.sql import Row
+
+        if not (self._are_plain and self._width and set(map(type, rows)) <= {tuple, Row}):
+            return None
+        if set(map(len, rows)) != {self._width}:
+            return None
+        columns = list(zip(*rows, strict=True))
+        for at in self._texts:
+            if not set(map(type, columns[at])) <= {str, type(None)}:
+                return None
+        return columns
+
+
+def _with_report(batch: Any, report: str | None) -> Any:
+    import pyarrow as pa
+
+    column = pa.array([report] * batch.num_rows, pa.string())
+    return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, REPORT])

@@ -13,11 +13,17 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from statemigrate.files.conditional import create_once, no_create, races_allowed
 from statemigrate.files.confined import foreign
 from statemigrate.files.hadoop_failures import CutOffError, translated, whole
 from statemigrate.files.hadoop_jvm import Java
-from statemigrate.files.protocol import LARGEST, Entry, check_name
+from statemigrate.files.protocol import (
+    LARGEST,
+    Entry,
+    check_name,
+    create_once,
+    no_create,
+    races_allowed,
+)
 
 # How a file appears whole on one of Hadoop's file systems.
 #

@@ -24,8 +24,8 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import
 from pyspark.errors import PySparkException
 
 from statemigrate.errors import StorageError, without_credentials
-from statemigrate.files.conditional import ConflictError
 from statemigrate.files.hadoop_jvm import Java
+from statemigrate.files.protocol import ConflictError
 
 # Hadoop's connectors: what each needs to be used, and what it throws who may not.
 

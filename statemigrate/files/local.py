@@ -17,9 +17,15 @@ from pathlib import Path
 from typing import IO
 
 from statemigrate.errors import StorageError
-from statemigrate.files.conditional import create_once, no_create, races_allowed
 from statemigrate.files.confined import ConfinedPath, foreign
-from statemigrate.files.protocol import LARGEST, Entry, done_at_once
+from statemigrate.files.protocol import (
+    LARGEST,
+    Entry,
+    create_once,
+    done_at_once,
+    no_create,
+    races_allowed,
+)
 
 _BLOCK = 1 << 20
 _KINDS = {stat.S_IFDIR: "folder", stat.S_IFREG: "file"}

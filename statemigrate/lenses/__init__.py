@@ -5,6 +5,7 @@ A script imports them from here: ``from statemigrate.lenses import cast, lens, r
 
 from statemigrate.lenses.change import Change
 from statemigrate.lenses.columns import TableFunction
+from statemigrate.lenses.complement import Complement, Entry, Remainder, carry
 from statemigrate.lenses.fields import (
     Chain,
     add,
@@ -31,9 +32,13 @@ from statemigrate.lenses.values import (
 __all__ = [
     "Chain",
     "Change",
+    "Complement",
+    "Entry",
     "Lens",
+    "Remainder",
     "TableFunction",
     "add",
+    "carry",
     "cast",
     "default",
     "drop",

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.schema.nodes import Node, Record, type_name
 from statemigrate.lenses.columns import TableFunction, by_value
-from statemigrate.lenses.expressions import Column, Expression, input_shape, ordered
+from statemigrate.lenses.complement import Remainder, carry
+from statemigrate.lenses.differences import copied
+from statemigrate.lenses.expressions import Column, Expression, Shape, input_shape, ordered
 from statemigrate.lenses.fields import Chain
-from statemigrate.lenses.python_code import function_of, is_total
+from statemigrate.lenses.python_code import function_of, is_total, refusals
 from statemigrate.lenses.types import format_of, misfit
 
 
@@ -58,6 +60,27 @@ class Change:
         """The way back of one value."""
         return None if self.down is None else function_of(self.down, "downgrade")
 
+    def get(self, value: Value, left: Remainder | None = None) -> tuple[Value, Remainder | None]:
+        """The way up of one value, and what the way back would not bring.
+
+        ``left`` is what the value has left behind when it came down. Of lenses without a way back
+        nothing is left behind.
+        """
+        exact = self.down is None or self.comes_back
+        return carry(value, self._up_from, self._down_from, left, exact=exact)
+
+    def put(self, value: Value, left: Remainder | None = None) -> tuple[Value, Remainder | None]:
+        """The way back of one value with what it has left behind, and what it leaves behind now."""
+        return carry(value, self._down_from, self._up_from, left)
+
+    def _up_from(self, value: Value) -> Value:
+        return self.new.conform(self.upgrade(copied(value)))
+
+    def _down_from(self, value: Value) -> Value:
+        if self.downgrade is None:
+            raise TypeError("these lenses have no way back")
+        return self.old.conform(self.downgrade(copied(value)))
+
     @property
     def upgrade_table(self) -> TableFunction:
         """The way up of a table of entries."""
@@ -67,6 +90,14 @@ class Change:
     def downgrade_table(self) -> TableFunction | None:
         """The way back of a table of entries."""
         return None if self.down is None else TableFunction(self.down, self.old.schema)
+
+    def leading(self, way: Way) -> tuple[Chain, Record]:
+        """The lenses of a way, and the record that it leads to; a way back is there."""
+        if way == "upgrade":
+            return self.chain, self.new.schema
+        back = self.chain.back(input_shape(self.old.schema))
+        assert back is not None, "no path goes down where there is no way back"  # noqa: S101
+        return back, self.old.schema
 
     @property
     def drops(self) -> tuple[str, ...]:
@@ -83,7 +114,7 @@ class Change:
         """What does not come back as it was; none where a way back restores every value."""
         return self.chain.losses(input_shape(self.old.schema))
 
-    @property
+    @cached_property
     def comes_back(self) -> bool:
         """Whether each value that goes up comes back as it was."""
         return self.down is not None and not self.losses
@@ -104,19 +135,34 @@ class Change:
 
     @property
     def is_total(self) -> bool:
-        """Whether every value has a way up, so that only the last of several formats is checked."""
+        """Whether every value has a way up."""
         return is_total(self.up)
 
 
-def composed(changes: Sequence[Change]) -> Callable[[Value], Value]:
-    """The ways up of several changes as one function, whose cost does not grow with their number.
+Way = Literal["upgrade", "downgrade"]
 
-    Their ways back stay apart: a field that a format between them may leave empty, and the chain
-    never does, may have none.
+
+def composed(ways: Sequence[tuple[Change, Way]]) -> Callable[[Value], Value] | None:
+    """Several ways as one function, whose cost does not grow with their number.
+
+    None where one after the other is not the same: what is between two of them has to fit the
+    format there, or to fail. So a function of the script may only be in the last, and a value that
+    a lens does not take has to reach the end.
     """
-    lenses = tuple(lens for change in changes for lens in change.chain.lenses)
-    made = Chain(lenses).forward(input_shape(changes[0].old.schema)).closed()
-    return function_of(_arranged(made, changes[-1].new.schema), "upgrade")
+    first, way = ways[0]
+    shape = input_shape((first.old if way == "upgrade" else first.new).schema)
+    made = shape.closed()
+    refusing: set[object] = set()
+    for change, way in ways:
+        chain, record = change.leading(way)
+        made = chain.forward(shape).closed()
+        is_last = change is ways[-1][0]
+        if not is_last and (by_value(made.value) or misfit(made.type, record) is not None):
+            return None
+        made = ordered(made, record)
+        refusing |= refusals(made.value)
+        shape = Shape.of(Column(made.value, record))
+    return function_of(made.value, way) if refusing <= refusals(made.value) else None
 
 
 def _arranged(made: Column, record: Record) -> Expression:

@@ -210,3 +210,13 @@ def is_total(expression: Expression) -> bool:
     if isinstance(expression, Elements) and not is_total(expression.body):
         return False
     return all(map(is_total, inner(expression)))
+
+
+def refusals(expression: Expression, within: tuple[Expression, ...] = ()) -> set[object]:
+    """The operations of an expression that do not take every value, each with where it is."""
+    found = {each for part in inner(expression) for each in refusals(part, within)}
+    if isinstance(expression, Apply) and not expression.operation.total:
+        found.add((within, expression))
+    if isinstance(expression, Elements):
+        found |= refusals(expression.body, (*within, expression.value))
+    return found

@@ -12,6 +12,7 @@ from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_internal, kind_of
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.deployment import revision_in, store_of
+from statemigrate.formats.struct.ddl import without_not_null
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning, state_ddl
 from statemigrate.meaning.spark_check import Read, reads
 from statemigrate.migration import BASE, Lineage
@@ -367,12 +368,26 @@ def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:
         both = [*now.state, *(each for each in was.state if each not in now.state)]
         for state in both if was.state and now.state else ():
             texts = [each.state.get(state) for each in (was, now)]
-            if texts[0] != texts[1]:
+            if not _is_same_state(*texts, of_one_release=old.spark == new.spark):
                 # A variable of another type migrates live, by scripts.
                 is_live = kind_of(now.kind) is VARIABLES and None not in texts
                 text = _other_state(texts[0], texts[1])
                 yield PlanItem(state, "live" if is_live else "rewrite", text, now.name)
         yield from compare_meanings(was, now)
+
+
+def _is_same_state(
+    was: tuple[str, str] | None, now: tuple[str, str] | None, *, of_one_release: bool
+) -> bool:
+    """Whether two states have the same types.
+
+    Spark 4.3 declares nullable what earlier releases declare as NOT NULL, and goes on with both.
+    """
+    if of_one_release or was is None or now is None:
+        return was == now
+    return [list(without_not_null(each)) for each in was] == [
+        list(without_not_null(each)) for each in now
+    ]
 
 
 def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem]:

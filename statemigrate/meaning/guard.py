@@ -98,13 +98,15 @@ def guard_operator(
     checkpoint: str | Path,
     name: str,
     accept: Mapping[str, str],
+    call: str,
 ) -> None:
     """Compare an operator, and all that comes before it, with the record of its last start.
 
     ``stream`` is the operator's output, before anything else is made of it. The operator has its
     record by a ``name``; without one the record of a guarded start or a rewrite counts. State
     without any is not refused: the operator's own scripts say what it is. Raises `StartupError` for
-    a change that nobody accepted. Nothing is compared in a session of Spark Connect.
+    a change that nobody accepted, which names the ``call`` that takes ``accept``. Nothing is
+    compared in a session of Spark Connect.
     """
     if not hasattr(stream, "_jdf"):
         return
@@ -122,7 +124,7 @@ def guard_operator(
         changes = list(compare_code(before, meaning))
         asked = [each for each in changes if each.asks]
         digits = _digits(before, meaning)
-        accepted = _accepted(files, asked, accept, digits, call="stateful")
+        accepted = _accepted(files, asked, accept, digits, call=call)
         if known and not changes:
             forget_later(files, committed, folder)
             return

@@ -361,7 +361,9 @@ class Lineage:
     def _step(self, start: int, end: int) -> Step:
         migration = self._arriving_at(max(start, end))
         direction: Direction = "upgrade" if start < end else "downgrade"
-        return step_of(migration, direction, self.revisions[start], self.formats[end])
+        return step_of(
+            migration, direction, self.revisions[start], self.formats[end], self.formats[start]
+        )
 
     def _named(self, name: str) -> str:
         if name == "head":

@@ -213,7 +213,8 @@ def check_revision(revision: object, where: str) -> str:
 
 
 def _is_revision(revision: str) -> bool:
-    return bool(_REVISION.fullmatch(revision)) and revision.lower() not in _RESERVED
+    reserved = {*_RESERVED, "complement"}
+    return bool(_REVISION.fullmatch(revision)) and revision.lower() not in reserved
 
 
 def _reserved() -> str:

@@ -11,6 +11,8 @@ from statemigrate.errors import TransformError, ValueMismatchError, shown, value
 from statemigrate.formats import Format, Value
 from statemigrate.formats.escaped_text import first_escaped, visible
 from statemigrate.lenses.change import Change, composed
+from statemigrate.lenses.complement import Complement, Entry, carry
+from statemigrate.lenses.differences import copied
 from statemigrate.migration.migration import (
     BASE,
     Direction,
@@ -34,7 +36,8 @@ class Step:
     ``transform`` is None where the script has only its form for tables. ``key`` is the format of
     keys after it, None where they stay as they are; ``rekey``, ``merge`` and ``table`` are for a
     rewrite. ``change`` are the lenses that the transform is derived from, if it is. ``comes_back``
-    is whether the script claims that its other function gives each value back as it was.
+    is whether the script claims that its other function gives each value back as it was. ``back``
+    is that function, which makes values in the format ``before``.
     """
 
     store: str
@@ -52,6 +55,8 @@ class Step:
     table: TableTransform | None = None
     change: Change | None = None
     comes_back: bool = False
+    back: Transform | None = None
+    before: Format | None = None
 
     @property
     def revision(self) -> str:
@@ -103,6 +108,36 @@ class Step:
         except Exception as cause:
             raise self.failure("SM-TRANSFORM-007", "raised", cause) from cause
 
+    def carry(self, value: Any, complement: Complement) -> tuple[Any, Complement]:
+        """Transform a value, or the list of them that list state has, and what it left behind.
+
+        Raises TransformError as `run` does, and for a result that the format cannot hold.
+        """
+        if self.back is None or self.before is None:
+            return self._there(value), complement
+        formats = " ".join(sorted(each.fingerprint[:8] for each in (self.before, self.format)))
+        exact = self.direction == "upgrade" and self.change is not None and self.change.comes_back
+        made, remainder = carry(
+            value,
+            self._there,
+            self._back,
+            complement.remainder(self.revision, self.direction, formats),
+            exact=exact,
+        )
+        entry = None if remainder is None else Entry(self.direction, formats, remainder)
+        return made, complement.having(self.revision, entry)
+
+    def _there(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._there(each) for each in value]
+        return self.conformed(self.run(copied(value)))
+
+    def _back(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._back(each) for each in value]
+        assert self.back is not None and self.before is not None, "asked before"  # noqa: S101, PT018
+        return self.before.conform(self.back(copied(value)))
+
     def check(self, value: Value) -> None:
         """Raise TransformError if this step's format cannot hold ``value``."""
         self.conformed(value)
@@ -150,11 +185,17 @@ class Step:
         )
 
 
-def step_of(migration: Migration, direction: Direction, source: str, format: Format) -> Step:
+def step_of(
+    migration: Migration,
+    direction: Direction,
+    source: str,
+    format: Format,
+    before: Format | None = None,
+) -> Step:
     """The step from ``source`` that a script takes, up to its revision or down from it.
 
-    ``format`` is that of the values it arrives at. A script is only gone down if it has a
-    ``downgrade``.
+    ``format`` is that of the values it arrives at, ``before`` that of those it takes. A script is
+    only gone down if it has a ``downgrade``.
     """
     is_up = direction == "upgrade"
     target = migration.revision if is_up else (migration.down_revision or BASE)
@@ -171,14 +212,20 @@ def step_of(migration: Migration, direction: Direction, source: str, format: For
         migration.new_key if is_up else None,
         migration.rekey if is_up else None,
         migration.merge if is_up else None,
-        migration.upgrade_table if is_up else None,
+        migration.upgrade_table if is_up else _table_back(migration),
         migration.change,
         migration.comes_back(direction),
+        migration.downgrade if is_up else migration.upgrade,
+        before,
     )
 
 
 def _upward(migration: Migration) -> Transform | None:
     return migration.upgrade or (None if migration.upgrade_table else _unchanged)
+
+
+def _table_back(migration: Migration) -> TableTransform | None:
+    return None if migration.change is None else migration.change.downgrade_table
 
 
 def _unchanged(value: Value) -> Value:
@@ -229,15 +276,20 @@ class Path:
             step.check(value)
         return self.steps[-1].run(value) if self.steps else value
 
+    def carry(self, value: Any, complement: Complement) -> tuple[Any, Complement]:
+        """`apply` for a value, or the list of them that list state has, with its complement.
+
+        Raises CheckpointError for a complement that is not of the scripts on the way.
+        """
+        for step in self.steps:
+            value, complement = step.carry(value, complement)
+        return value, complement
+
     @cached_property
     def _composed(self) -> Transform | None:
-        """One function for all steps, where all are upward and lenses that take every value.
-
-        What is between two of them always fits, so that only the last result has to.
-        """
-        changes = [step.change for step in self.steps if step.direction == "upgrade"]
-        declared = [each for each in changes if each is not None and each.is_total]
-        return composed(declared) if 1 < len(declared) == len(self.steps) else None
+        """One function for all steps, where all are lenses and that is the same; else None."""
+        ways = [(each.change, each.direction) for each in self.steps if each.change is not None]
+        return composed(ways) if 1 < len(ways) == len(self.steps) else None
 
     def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:
         """`apply` for many values; where it raises, `apply` says of which of them.

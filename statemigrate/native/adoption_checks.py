@@ -24,10 +24,9 @@ from statemigrate.native.checkpoint import (
     check_source_path,
 )
 from statemigrate.native.chunks import ChunkFiles, paged_in
-from statemigrate.native.column_families import column_families
 from statemigrate.native.control_source import check_last_source, has_control_source
 from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
-from statemigrate.native.listing import Listing, read_listing
+from statemigrate.native.listing import Listing, column_families, read_listing
 from statemigrate.native.paged_operators import beside_pages
 from statemigrate.native.session import session_of
 from statemigrate.quoting import argument

@@ -660,11 +660,11 @@ class SparkCheckpoint:
     def column_families(self) -> frozenset[str] | None:
         """The column families of the processor, those included that Spark does not list.
 
-        See `statemigrate.native.column_families.column_families`.
+        See `statemigrate.native.listing.column_families`.
         """
         batch = self.committed_batch() if self._batch is None else self._batch
         # It reads stores with Arrow, which takes a while to load.
-        from statemigrate.native.column_families import column_families
+        from statemigrate.native.listing import column_families
 
         return column_families(self.files, batch, self._processor_id)
 

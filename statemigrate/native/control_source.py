@@ -6,15 +6,15 @@ nothing to backfill: files of committed batches are removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
-from statemigrate.deployment.calls import gets_source
 from statemigrate.deployment.code import query_checkpoint
+from statemigrate.deployment.stored import gets_source
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
 from statemigrate.files import parse_json
 from statemigrate.formats.struct.ddl import quoted
@@ -29,6 +29,9 @@ from statemigrate.quoting import argument
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
+
+Compare = Callable[["DataFrame", str], None]
+"""Gets the output of an operator with its output mode, and may refuse them."""
 
 
 # The stream with the backfill source: control rows reach a migrated processor, and nobody else.
@@ -51,16 +54,18 @@ def gated(
     control: DataFrame,
     check: Callable[[Any], None],
     welcome: Callable[[Any], None],
+    compare: Compare | None = None,
 ) -> DataFrame:
     """The union of both, ``stream`` first.
 
     ``check`` is given the processor or function where it is no migrated one, and may refuse it;
-    ``welcome`` is given a migrated one.
+    ``welcome`` is given a migrated one. ``compare`` is given the output of a migrated operator
+    with its output mode, and may refuse them.
     """
     from pyspark.sql import functions
 
     refused = control.where(functions.raise_error(_LET_THROUGH).isNull())
-    return _Gate(stream.union(control), check, welcome).on(stream.union(refused))
+    return _Gate(stream.union(control), check, welcome, compare).on(stream.union(refused))
 
 
 def is_migrated(code: Any) -> bool:
@@ -74,11 +79,16 @@ class _Gate:
     """The open stream, behind one that lets no control row pass."""
 
     def __init__(
-        self, stream: DataFrame, check: Callable[[Any], None], welcome: Callable[[Any], None]
+        self,
+        stream: DataFrame,
+        check: Callable[[Any], None],
+        welcome: Callable[[Any], None],
+        compare: Compare | None,
     ) -> None:
         self.stream = stream
         self.check = check
         self.welcome = welcome
+        self.compare = compare
 
     def on(self, closed: DataFrame) -> DataFrame:
         """``closed``, which opens where it is grouped for code that knows control rows."""
@@ -90,7 +100,7 @@ class _Gate:
 
     def then(self, change: Callable[[DataFrame], DataFrame]) -> _Gate:
         """The same gate on a changed stream."""
-        return _Gate(change(self.stream), self.check, self.welcome)
+        return _Gate(change(self.stream), self.check, self.welcome, self.compare)
 
     def harmless(self) -> DataFrame:
         """The user's own columns and rows."""
@@ -136,20 +146,39 @@ class _GatedGroups:
     def transformWithState(self, statefulProcessor: Any, *rest: Any, **named: Any) -> Any:
         """See ``GroupedData.transformWithState``."""
         grouped = self._grouped_for(statefulProcessor)
-        return grouped.transformWithState(statefulProcessor, *rest, **named)
+        result = grouped.transformWithState(statefulProcessor, *rest, **named)
+        return self._compared(
+            statefulProcessor, result, rest[1] if len(rest) > 1 else named.get("outputMode")
+        )
 
     def transformWithStateInPandas(self, statefulProcessor: Any, *rest: Any, **named: Any) -> Any:
         """See ``GroupedData.transformWithStateInPandas``."""
         grouped = self._grouped_for(statefulProcessor)
-        return grouped.transformWithStateInPandas(statefulProcessor, *rest, **named)
+        result = grouped.transformWithStateInPandas(statefulProcessor, *rest, **named)
+        return self._compared(
+            statefulProcessor, result, rest[1] if len(rest) > 1 else named.get("outputMode")
+        )
 
     def applyInPandasWithState(self, func: Any, *rest: Any, **named: Any) -> Any:
         """See ``GroupedData.applyInPandasWithState``."""
-        return self._grouped_for(func).applyInPandasWithState(func, *rest, **named)
+        result = self._grouped_for(func).applyInPandasWithState(func, *rest, **named)
+        return self._compared(func, result, _nth(2, "outputMode", rest, named))
+
+    def _compared(self, code: Any, result: DataFrame, mode: Any) -> DataFrame:
+        compare = self._statemigrate_gate.compare
+        # Other code gets a stream without control rows, by a filter that is not the user's.
+        if compare is not None and is_migrated(code):
+            compare(result, str(mode))
+        return result
 
     def _grouped_for(self, code: Any) -> Any:
         stream = self._statemigrate_gate.stream_for(code)
         return stream.groupBy(*self._statemigrate_columns)
+
+
+def _nth(position: int, name: str, rest: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """An argument of Spark's, which is given by position or by name."""
+    return rest[position] if len(rest) > position else named.get(name)
 
 
 # The record of an adoption, ``statemigrate/adoption/<n>/record.json`` in the checkpoint.
@@ -360,43 +389,23 @@ _OPTIONS = {
 }
 
 
-def with_backfill(
+def with_backfill_source(
     stream: DataFrame,
-    by: str | Sequence[str],
-    *,
+    keys: tuple[str, ...],
     checkpoint: str | Path,
     operator: int | None = None,
+    compare: Compare | None = None,
 ) -> DataFrame:
-    """The stream together with the backfill source of the query's backfill.
+    """The stream together with the backfill source, as `statemigrate.with_backfill` says.
 
-    ``by`` names the columns that the query groups by, and ``checkpoint`` is its
-    ``checkpointLocation``, a path or URI. Group the result by the same columns and give it a
-    processor with `statemigrate.migrated`; the processor gets only the stream's rows. The query
-    then migrates the keys that `backfill` has planned, one chunk in each batch, with live rows or
-    while there are none. A processor without `migrated` gets the stream unchanged, and raises
-    `StartupError` while the state is in families that it does not declare.
-
-    Call it last, right before ``groupBy`` and after everything that makes the stream, including
-    stateful operators: earlier steps get the stream alone, and anywhere else a control row ends the
-    query. ``operator`` is Spark's number of the operator for the control rows, if several of the
-    query run migrated code. You may set a watermark before or after it: rows of the backfill source
-    have no event time and do not move it. Use the result from the query's first start. If the query
-    has run without it, `statemigrate backfill --prepare` adds the backfill source, unless the
-    query's sources have names. In that case (``readStream.name``, with
-    ``spark.sql.streaming.queryEvolution.enableSourceEvolution``), the backfill source has a name,
-    too.
-
-    Raises `StartupError` if stream, ``by`` and the checkpoint's state do not fit, `CheckpointError`
-    for a directory with other content, and `UnsupportedError` for a grouping by event time. It
-    creates the backfill source's directory if it is missing, and writes nothing else.
+    ``compare`` gets the output of the operator that follows, and its output mode.
     """
-    keys = (by,) if isinstance(by, str) else tuple(by)
     files = ChunkFiles(query_checkpoint(str(checkpoint)))
     marked, control = with_control(stream, keys, files, operator)
     from statemigrate.native.startup import check_forgetting
 
     check = partial(check_forgetting, files.checkpoint, operator)
-    return gated(marked, control, check, partial(ask_to_retire, files))
+    return gated(marked, control, check, partial(ask_to_retire, files), compare)
 
 
 def with_control(

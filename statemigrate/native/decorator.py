@@ -12,8 +12,7 @@ from statemigrate.deployment import SETTINGS, Settings
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.native.deployed import DEPLOYED
-from statemigrate.native.startup import deployed
-from statemigrate.native.startup_functions import migrated_function
+from statemigrate.native.startup import deployed, migrated_function
 from statemigrate.native.worker import begin, put_on
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ def migrated(  # noqa: PLR0913 - all but the first by name
     on_error: Literal["raise", "quarantine"] = "raise",
     retire_drained: bool = True,
     operator: int | None = None,
+    complement: bool | None = None,
 ) -> Any:
     """Give a ``StatefulProcessor`` class or instance migrations for its stores.
 
@@ -44,7 +44,9 @@ def migrated(  # noqa: PLR0913 - all but the first by name
 
     ``migrations`` is the folder of scripts. ``targets`` names, by store, the revision that the code
     is written for, the head by default. With ``write_on_read=False`` reads do not migrate.
-    ``accept_edited`` names scripts that were edited after they were applied.
+    ``accept_edited`` names scripts that were edited after they were applied. With
+    ``complement=True`` what scripts leave out of a value stays, apart from it, and comes back with
+    a rollback; False gives up what has been left out, and None goes on as the checkpoint is.
 
     The other parameters are for ``transformWithState`` on Spark's own state; for the embedded
     engine, `EmbeddedQuery` and its options have the same. With ``checkpoint``, the query's
@@ -69,6 +71,7 @@ def migrated(  # noqa: PLR0913 - all but the first by name
         on_error,
         retire_drained,
         operator,
+        complement=complement,
     )
 
     def marked(target: Any) -> Any:

@@ -24,7 +24,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.epochs import Fence, claim, this_driver
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.deployment import is_family_of, revision_in
-from statemigrate.deployment.calls import Call, recorded_call
+from statemigrate.deployment.stored import Call, recorded_call
 from statemigrate.errors import (
     CheckpointInUseError,
     CorruptFileError,

@@ -1,4 +1,4 @@
-"""The start-up check on Spark's own state: code, scripts and checkpoint compared.
+"""The start-up check on Spark's own state: code, scripts and checkpoint compared (rule 10).
 
 The start-up check on Spark's own state (rule 10), and what it lets go of (rule 11).
 """
@@ -6,31 +6,36 @@ The start-up check on Spark's own state (rule 10), and what it lets go of (rule 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from statemigrate.deployment import (
+    SETTINGS,
     Declared,
     Settings,
     StoredFamily,
     StoredStore,
     StoreFacts,
     StorePlan,
+    applied_scripts,
     check_expiry,
     check_scripted,
     check_targets,
+    family_name,
     is_family_of,
-    plan_store,
     revision_in,
 )
-from statemigrate.deployment.calls import recorded_call
 from statemigrate.deployment.code import is_only_looking
-from statemigrate.errors import StartupError, StatemigrateError
+from statemigrate.deployment.stored import recorded_call
+from statemigrate.errors import LineageError, StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Note, StoreRevision
+from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
+from statemigrate.formats import Struct
+from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
@@ -40,18 +45,17 @@ from statemigrate.native.deployment_check import (
     directory_of,
     is_planning,
     read_record,
+    write_record,
 )
+from statemigrate.native.functions import ENVELOPE, Function, MigratedFunction, StorePlans
 from statemigrate.native.listing import read_listing
 from statemigrate.native.retrying import whole
 from statemigrate.native.startup_stored import CommittedState, read_stores
 from statemigrate.native.versions import check_kind, check_spark_version
 from statemigrate.processor.handle import Listening, declared_variables
-from statemigrate.processor.workers import (
-    PROCESSORS,
-    check_packages,
-    check_scripts,
-    use_this_python,
-)
+from statemigrate.processor.startup import Start, require_workers
+from statemigrate.processor.workers import FUNCTIONS, PROCESSORS, check_scripts
+from statemigrate.quoting import argument
 
 Drained = dict[str, tuple[StoredFamily, ...]]
 
@@ -95,10 +99,8 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
             families = {*state.variables, *record.get(each.store, StoreRecord()).families}
             check_scripted(each.store, sorted(families - {*settings.accept_edited}))
     stores = {store: _fitting(each, state) for store, each in migrating.items()}
-    plans = {
-        store: plan_store(each, lineages[store], stores[store], settings)
-        for store, each in migrating.items()
-    }
+    start = Start(processor, settings, tuple(migrating.values()), lineages)
+    plans = start.plans({store: each for store, each in stores.items() if each is not None})
     drained = _drained(plans, state)
     live = {store: _without(each, drained[store]) for store, each in stores.items() if each}
     records = _records(plans, drained, record, observed, settings)
@@ -193,9 +195,7 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
         return _tried(processor, settings)
     is_starting = not _is_worker()
     if is_starting:
-        use_this_python()
-        # Not for the first batch to say: a worker without this package could not.
-        check_packages(PROCESSORS)
+        require_workers(PROCESSORS)
     if settings.checkpoint is not None and is_starting:
         lineages = ScriptFolder(settings.migrations).lineages()
         check_scripts(lineages)
@@ -335,3 +335,146 @@ def _check_function(checkpoint: str, stores: list[str]) -> None:
             "with targets=",
             path=checkpoint,
         )
+
+
+# The start-up check for a function of ``applyInPandasWithState`` (rule 10).
+
+
+def declared_by(lineage: Lineage, settings: Settings) -> Declared:
+    """The store as a function has it, whose code declares no format of its own."""
+    target = lineage.resolve(settings.targets.get(lineage.store, "head"))
+    return Declared(lineage.store, "value", lineage.format_of(target))
+
+
+def compare_with_checkpoint(
+    declared: Declared, lineage: Lineage, settings: Settings, function: object
+) -> ObservedCheckpoint:
+    """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
+
+    The checkpoint's log records the ``function``, also before there is more of the checkpoint:
+    nothing of it runs on the driver later. The scripts' checksums are left where there is a query,
+    for the next one to compare.
+    """
+    path = settings.checkpoint
+    assert path is not None  # noqa: S101 - the caller asked for this
+    files = Remembered(open_files(path))
+    observed = ObservedCheckpoint.at(path, files)
+    checkpoint = SparkCheckpoint(observed.checkpoint, operator=settings.operator, files=files)
+    record = read_record(checkpoint.files)
+    known = record.get(lineage.store, StoreRecord())
+    revisions = _revisions(checkpoint) if observed.is_something else []
+    stored = stored_envelopes(lineage, revisions, known)
+    start = Start(function, settings, (declared,), {lineage.store: lineage})
+    plans = start.plans({lineage.store: stored})
+    applied = {**known.applied, **plans[lineage.store].stored().applied}
+    own_record = StoreRecord((), observed.batch, applied, observed.deployment)
+    start.note(plans).start(files, observed.batch + 1, Facts())
+    if observed.query is not None:
+        write_record(files, {**record, lineage.store: own_record})
+    return observed
+
+
+def _revisions(checkpoint: SparkCheckpoint) -> list[str]:
+    """The revisions that any key's envelope has."""
+    state = checkpoint.function_state().select("value.*")
+    if shape_of(state.schema) != shape_of(Struct(ENVELOPE).struct_type()):
+        raise _no_envelope(checkpoint.path, state.schema)
+    return sorted(str(row.revision) for row in state.select("revision").distinct().collect())
+
+
+def stored_envelopes(lineage: Lineage, revisions: Sequence[str], known: StoreRecord) -> StoredStore:
+    """What the checkpoint holds, by the revisions that any key's envelope has."""
+    families = tuple(_family(lineage, revision) for revision in revisions)
+    return StoredStore("value", families, applied_scripts(lineage, families, known.applied))
+
+
+def _family(lineage: Lineage, revision: str) -> StoredFamily:
+    # At least one key's envelope says so.
+    fmt = lineage.format_of(revision) if revision in lineage else Struct(ENVELOPE)
+    return StoredFamily(family_name(lineage, revision), revision, fmt, "something")
+
+
+def _no_envelope(path: str, schema: Any) -> StartupError:
+    return StartupError(
+        "SM-START-021",
+        f"the state in {path} was written without an envelope, and Spark cannot change the state "
+        "schema of a query",
+        expected=ENVELOPE,
+        found=schema.simpleString(),
+        next_action="stop the query and `statemigrate rewrite "
+        f"{argument(path)} NEW --code MODULE:FUNCTION`, which makes a checkpoint NEW for code that "
+        "keeps another struct without migrated, or that has a transformWithState in the function's "
+        "place, whose state then migrates live",
+        path=path,
+    )
+
+
+# What is made on the driver when a function of ``applyInPandasWithState`` is wrapped.
+
+
+def _check_complement(store: str, settings: Settings) -> None:
+    if settings.complement:
+        raise StartupError(
+            "SM-START-034",
+            f"store {store}: a function for applyInPandasWithState cannot have complements",
+            expected="no complement=True: its state is one envelope a key",
+            found="complement=True",
+            next_action="leave complement=True out, or move the code to a StatefulProcessor",
+            store=store,
+        )
+
+
+def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
+    """Read the scripts and, where ``settings`` name a checkpoint, compare it with them.
+
+    Raises what `statemigrate.native.decorator.migrated` says.
+    """
+    _check_complement(store, settings)
+    made = MigratedFunction(function, store, _found(function, store, settings))
+    setattr(made, SETTINGS, settings)
+    return made
+
+
+def _found(function: Function, store: str, settings: Settings) -> StorePlans | Undeployable:
+    from pyspark import TaskContext
+
+    is_starting = TaskContext.get() is None and not is_only_looking()
+    if is_starting:
+        require_workers(FUNCTIONS)
+    if settings.checkpoint is not None and is_starting:
+        return _deployable(function, store, settings)
+    # A worker that imports the function's module gets here, and has neither scripts nor session.
+    try:
+        return _deployable(function, store, settings, compared=False)
+    except StatemigrateError as error:
+        return Undeployable(error)
+
+
+def _deployable(
+    function: Function, store: str, settings: Settings, *, compared: bool = True
+) -> StorePlans:
+    from pyspark import TaskContext
+
+    from statemigrate.scripts import ScriptFolder
+
+    lineage = ScriptFolder(settings.migrations).lineages().get(store)
+    if lineage is None:
+        raise LineageError(
+            "SM-LINEAGE-017",
+            f"store {store} has no migration script in {settings.migrations}",
+            expected="at least a baseline, which says what format the state has today",
+            found="none",
+            next_action=f"`statemigrate new {argument(store)} -m MESSAGE`",
+            store=store,
+        )
+    if not is_only_looking() and TaskContext.get() is None:
+        check_scripts({store: lineage})
+    declared = declared_by(lineage, settings)
+    check_targets(settings, (declared,))
+    observed = None
+    if compared:
+        compare = partial(compare_with_checkpoint, declared, lineage, settings, function)
+        observed = whole(compare, str(settings.checkpoint))
+    plan = Deployed(settings, {store: lineage}).plan(declared)
+    assert plan is not None  # noqa: S101 - the store has a lineage
+    return StorePlans(plan, settings, observed)

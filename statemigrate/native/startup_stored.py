@@ -10,6 +10,7 @@ from statemigrate.deployment import (
     StoredFamily,
     StoreFacts,
     applied_scripts,
+    complement_of,
     family_name,
     is_family_of,
     revision_in,
@@ -109,6 +110,7 @@ class _Reading:
         self._check_forgotten(lineage, store, record)
         families = [self._family(lineage, each) for each in listed]
         unlisted = self._unlisted(lineage, record)
+        complement = complement_of(store)
         return StoreFacts(
             listed[0].kind if listed else None,
             self._checkpoint.types(listed[0]).user_key if listed else None,
@@ -116,6 +118,7 @@ class _Reading:
             (*families, *unlisted),
             # What may have been made tells of scripts only where nothing is known to have been.
             applied_scripts(lineage, families or unlisted, record.applied),
+            complement if complement.name in self.variables else None,
         )
 
     def _unmigrated(self, store: str, variable: Variable) -> Lineage:

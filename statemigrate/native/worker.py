@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -10,7 +11,15 @@ import pyspark
 from pyspark.sql.types import StructType
 
 from statemigrate.access import DualAccess
-from statemigrate.deployment import Declared, StoredFamily, StorePlan, dual_access, no_way
+from statemigrate.deployment import (
+    Declared,
+    Kind,
+    StoredFamily,
+    StorePlan,
+    complement_of,
+    dual_access,
+    no_way,
+)
 from statemigrate.errors import StartupError, TransformError
 from statemigrate.families import Source, Span
 from statemigrate.native.control_rows import Arrived
@@ -158,7 +167,9 @@ class NativeHandle(DualAccessHandle):
         if plan is None:
             return self._state(declared, declared.store, declared.schema)
         target = self._state(declared, plan.target.name, declared.schema)
-        if not plan.sources:
+        if plan.dropped is not None and self._retires:
+            self._spark.deleteIfExists(plan.dropped.name)
+        if not plan.sources and plan.complement is None:
             return taking_rows(target, pyspark.__version__)
         check_kind(declared.kind, declared.store)
         access = self._access(declared, plan, target)
@@ -184,6 +195,8 @@ class NativeHandle(DualAccessHandle):
         """Drop a variable with everything in it; of a store with scripts, all its families."""
         for name in self._deployed.family_names(stateName):
             self._spark.deleteIfExists(name)
+        if stateName in self._deployed.lineages:
+            self._spark.deleteIfExists(complement_of(stateName).name)
 
     def _backfill(
         self, access: DualAccess[Any], source: Source[Any], key: bytes, value: Any
@@ -206,6 +219,11 @@ class NativeHandle(DualAccessHandle):
 
     def _access(self, declared: Declared, plan: StorePlan, target: Any) -> DualAccess[Any]:
         sources = [self._source(declared, family) for family in plan.sources]
+        complement = None
+        if plan.complement is not None:
+            # A list has one complement for all of its elements.
+            kind: Kind = "map" if declared.kind == "map" else "value"
+            complement = self._source(replace(declared, kind=kind), plan.complement)
         user_keys = None if declared.user_key is None else KeyCodec(declared.user_key)
         return dual_access(
             plan,
@@ -215,6 +233,7 @@ class NativeHandle(DualAccessHandle):
             asks_after_hit=False,
             show_key=partial(self._shown, user_keys),
             refuse=partial(self._refuse, plan),
+            complement=complement,
         )
 
     def _source(self, declared: Declared, family: StoredFamily) -> Any:

@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any
 
 from statemigrate.access import DualAccess
+from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.deployment import (
     Declared,
     Kind,
     Settings,
     StoredFamily,
     StorePlan,
+    complement_of,
     dual_access,
     is_family_of,
 )
@@ -227,6 +229,10 @@ class PageStores:
         self._families: list[PageFamily] = []
         self._expiring: list[PageFamily] = []
         self._open = {store: self._access(plan) for store, plan in plans.items()}
+        # A page that nobody has touched since code gave its complements up still has them.
+        self._without_complement = [
+            complement_of(store).name for store, plan in plans.items() if plan.complement is None
+        ]
         self._known = frozenset(family.name for family in self._families)
         # Here a migrated value keeps its time: no script has to say whether it may migrate.
         self._migrating = tuple(self._open.values())
@@ -247,6 +253,8 @@ class PageStores:
         """
         self._check_known(page)
         self._page = page
+        for name in self._without_complement:
+            _drop_complements(page, name)
         self._quarantine.turn(page)
         for family in self._families:
             family.turn(page, now)
@@ -312,7 +320,8 @@ class PageStores:
     def _access(self, plan: StorePlan) -> DualAccess[Any]:
         make, life = family_class(plan.declared.kind), plan.declared.ttl or None
         opened = [make(each, life) for each in (plan.target, *plan.sources)]
-        self._families += opened
+        complement = None if plan.complement is None else PageFamily(plan.complement)
+        self._families += opened if complement is None else [*opened, complement]
         self._expiring += opened if life else []
         target, *sources = opened
         user_key = plan.declared.user_key
@@ -324,6 +333,7 @@ class PageStores:
             write_on_read=self._settings.write_on_read,
             show_key=partial(shown_key, self._keys, user_keys),
             adopt=make.adopt if life else None,
+            complement=complement,
         )
 
     def _check_known(self, page: Page) -> None:
@@ -331,6 +341,13 @@ class PageStores:
             for store in self._open:
                 if is_family_of(store, name):
                     raise _unknown(store, name, self._known)
+
+
+def _drop_complements(page: Page, name: str) -> None:
+    if page.contains_family(name):
+        section = page.section(name, fingerprint(COMPLEMENT_FORMAT))
+        for key, _ in section.scan(Span()):
+            section.delete(key)
 
 
 def _unknown(store: str, name: str, known: frozenset[str]) -> PageError:

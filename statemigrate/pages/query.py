@@ -22,7 +22,8 @@ from statemigrate.pages.startup import checked, initial_state, with_bucket
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.keys import grouping_key
 from statemigrate.processor.rows import output_type
-from statemigrate.processor.workers import PROCESSORS, check_packages, use_this_python
+from statemigrate.processor.startup import require_workers
+from statemigrate.processor.workers import PROCESSORS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData
@@ -38,51 +39,21 @@ _OLDEST = (4, 1)
 _TIME_MODES: dict[str, TimeMode] = {mode: mode for mode in get_args(TimeMode)}
 
 
-def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many together
+def run_on_pages(  # noqa: PLR0913 - groupBy and transformWithState have as many together
     stream: DataFrame,
     *,
     by: str | Sequence[str],
     processor: StatefulProcessor,
     output: StructType | str,
     checkpoint: str | Path,
-    pages: int | None = None,
-    outputMode: str = "Update",
-    timeMode: str = "None",
+    pages: int | None,
+    outputMode: str,
+    timeMode: str,
     initialState: GroupedData | None = None,
     eventTimeColumnName: str = "",
     operator: str | None = None,
 ) -> DataFrame:
-    """The output of a ``StatefulProcessor``, with the state of many keys in one page.
-
-    It replaces ``stream.groupBy(by).transformWithState(processor, output, outputMode, timeMode)``,
-    with the same processor and the same rows, and is several times as fast. Write the result with
-    any ``writeStream`` whose ``checkpointLocation`` is ``checkpoint``. With ``timeMode`` as
-    ``"ProcessingTime"`` the processor has timers, and its variables may have a time to live. With
-    ``"EventTime"`` timers follow the stream's watermark, and Spark drops late rows. If a timer
-    deletes a later one of the same key in the same batch, the later one does not fire; in Spark it
-    does. ``initialState`` and ``eventTimeColumnName`` are those of ``transformWithState``.
-
-    ``by`` names the grouping columns, and ``output`` is the type of the processor's rows, as DDL or
-    StructType. ``pages`` is the number of pages, which `statemigrate rewrite` changes; omit it if
-    the checkpoint already has pages. Choose it so that a batch touches ten keys of a page or more,
-    and a page stays below a few hundred kilobytes: 200 pages for 50,000 keys. The logger
-    ``statemigrate.pages`` warns at a start if there are too few or too many.
-
-    A query may have several, each with its own name, ``operator``: small letters, digits and
-    underscores. The name cannot change, and commands use it. One of them, or the only one, may have
-    none; a second one with the same name is an error when the query starts. The query may also have
-    other stateful operators, including a ``transformWithState``.
-
-    Migrations come from `migrated` on the processor, as on every engine; pass ``checkpoint=`` here
-    and not there. A page that is touched migrates as a whole, unless ``write_on_read=False``. A
-    value that does not migrate stays, and is an error when its own key is touched. `backfill`
-    touches the other pages, a chunk of pages in each batch, through a second source that the query
-    has from its first start. All keys of a page in a batch are in a worker's memory at once.
-
-    Code, scripts and committed pages are compared before anything is changed. Raises
-    `StartupError`, `PageError` or `CheckpointError`, and `UnsupportedError` for a grouping column
-    whose equal values may have different bytes.
-    """
+    """The output of a ``StatefulProcessor`` on pages, as `statemigrate.paged` says."""
     check_spark_version(_OLDEST, "keep state in pages")
     checkpoint = query_checkpoint(str(checkpoint))
     if pages is None and is_only_looking():
@@ -96,8 +67,7 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     _check_processor(processor)
     mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.
-    use_this_python(stream.sparkSession)
-    check_packages(PROCESSORS, stream.sparkSession)
+    require_workers(PROCESSORS, stream.sparkSession)
     made = output_type(output)
     check = partial(
         checked,

@@ -20,15 +20,9 @@ from statemigrate.deployment import (
     StorePlan,
     applied_scripts,
     check_expiry,
-    check_targets,
-    fitting_lineages,
     is_family_of,
-    plan_store,
 )
-from statemigrate.deployment.code import is_only_looking
 from statemigrate.errors import CorruptFileError, PageError, StartupError, StatemigrateError
-from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Note, StoreRevision
 from statemigrate.files.cached import Remembered
 from statemigrate.files.documents import RESTORE_COPY
 from statemigrate.files.open import open_files
@@ -52,8 +46,8 @@ from statemigrate.pages.record import (
 )
 from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.handle import declared_variables, struct_of
-from statemigrate.processor.workers import check_scripts
+from statemigrate.processor.handle import struct_of
+from statemigrate.processor.startup import Start
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -207,19 +201,16 @@ def checked(  # noqa: PLR0913 - all but one by name
     state = SparkCheckpoint(observed.checkpoint, spark, operator=which, files=files)
     state.check_provider()
     state.check_not_moved()
-    declared = declared_variables(processor, partial(PagedHandle, time_mode=time_mode))
-    check_targets(settings, declared)
-    lineages = _lineages(processor, settings, declared, spark)
+    start = Start.of(processor, partial(PagedHandle, time_mode=time_mode), spark)
     if observed.is_something:
         _check_operator(state, operator, None if operator else settings.operator)
     left = record_of(state, pages) if observed.is_something else None
     number = _number(pages, left, state, operator)
     if left is not None:
         _check_location(left, number, key, state.path)
-    checking = _Checking(state, observed, left, declared, lineages, settings)
-    plans, reading = checking.plans()
+    plans, reading = _Checking(state, observed, left, start).plans()
     own = {store: plan.stored() for store, plan in plans.items()}
-    expiring = {each.store for each in declared if each.ttl}
+    expiring = {each.store for each in start.declared if each.ttl}
     record = PagesRecord(
         number,
         key.jsonValue(),
@@ -229,8 +220,7 @@ def checked(  # noqa: PLR0913 - all but one by name
         reading,
     )
     counts = MigrationCounts.of_session()
-    standings = {store: StoreRevision.of_plan(plan) for store, plan in plans.items()}
-    note = Note(Stamp.of(processor), standings, operator=operator)
+    note = start.note(plans, operator=operator)
     there = left or read_pages_record(files, record_name(operator))
     before = None if there is None else there.deployment
     parts = key, key_columns, output, plans, settings, observed, record, note, before
@@ -244,21 +234,19 @@ class _Checking:
     state: SparkCheckpoint
     observed: ObservedCheckpoint
     left: PagesRecord | None
-    declared: Sequence[Declared]
-    lineages: Mapping[str, Lineage]
-    settings: Settings
+    start: Start
 
     def plans(self) -> tuple[dict[str, StorePlan], LastReading | None]:
         """The plan of each store, and the reading of pages that it goes by."""
         if self.left is None:
-            return self._planned({}), None
+            return self.start.plans({}), None
         known = self._known()
         if known is not None:
             return known
         key = StructType.fromJson(dict(self.left.key))
         held = contents_of_pages(pages_in(self.state), self.left.pages, key_fingerprint(key))
         warn_of_size(held, self.left.pages, self.state.path)
-        plans = self._planned(self._stored(held.families))
+        plans = self.start.plans(self._stored(held.families))
         assert self.observed.query is not None, "something is committed"  # noqa: S101
         reading = LastReading(self.observed.query, self.observed.batch, frozenset(held.families))
         return plans, _with_targets(reading, plans)
@@ -273,13 +261,13 @@ class _Checking:
         reading = self.left.reading
         if reading is None or not reading.is_good_for(self.observed.query, self.observed.batch):
             return None
-        recorded = (each for store in self.left.stores.values() for each in store.families)
+        recorded = (each for store in self.left.stores.values() for each in store.every_family)
         known = {each.name: {fingerprint(each.format)} for each in recorded}
         if any(self._is_declared(name) for name in reading.families - known.keys()):
             return None
         held = {name: known[name] for name in reading.families & known.keys()}
         try:
-            plans = self._planned(self._stored(held))
+            plans = self.start.plans(self._stored(held))
         except StatemigrateError:
             return None
         if any(plan.sources for plan in plans.values()):
@@ -287,26 +275,19 @@ class _Checking:
         return plans, _with_targets(reading, plans)
 
     def _is_declared(self, name: str) -> bool:
-        return any(is_family_of(each.store, name) for each in self.declared)
+        return any(is_family_of(each.store, name) for each in self.start.declared)
 
     def _stored(self, held: Mapping[str, set[bytes]]) -> Mapping[str, StoredStore]:
         assert self.left is not None  # noqa: S101 - the callers asked
-        stored = stored_in(self.left, held, self.lineages, self.state.path)
-        _check_expiry(self.declared, stored, self.left)
+        stored = stored_in(self.left, held, self.start.lineages, self.state.path)
+        _check_expiry(self.start.declared, stored, self.left)
         return stored
-
-    def _planned(self, stored: Mapping[str, StoredStore]) -> dict[str, StorePlan]:
-        return {
-            each.store: plan_store(
-                each, self.lineages.get(each.store), stored.get(each.store), self.settings
-            )
-            for each in self.declared
-        }
 
 
 def _with_targets(reading: LastReading, plans: Mapping[str, StorePlan]) -> LastReading:
     """The reading, good also once these plans have run."""
     targets = {plan.target.name for plan in plans.values()}
+    targets |= {plan.complement.name for plan in plans.values() if plan.complement is not None}
     return replace(reading, families=reading.families | targets)
 
 
@@ -355,22 +336,6 @@ def _number(
     if known is None:
         raise unsaid(state.path)
     return known.pages
-
-
-def _lineages(
-    processor: Any, settings: Settings, declared: Sequence[Declared], spark: SparkSession
-) -> Mapping[str, Lineage]:
-    if not hasattr(processor, SETTINGS):
-        return {}
-    from statemigrate.scripts import ScriptFolder
-    from statemigrate.scripts.folder import lineages_if_any
-
-    if is_only_looking():
-        return fitting_lineages(declared, lineages_if_any(settings.migrations), settings)
-    lineages = ScriptFolder(settings.migrations).lineages()
-    own = {each.store: lineages[each.store] for each in declared if each.store in lineages}
-    check_scripts(own, spark)
-    return own
 
 
 def _asked(pages: int | None) -> str:
@@ -481,7 +446,7 @@ def _applied(store: StoredStore, lineage: Lineage | None) -> StoredStore:
 
 def check_recorded(record: PagesRecord, held: Mapping[str, set[bytes]], path: str) -> None:
     """Raise `CorruptFileError` where pages have entries that the record of them does not know."""
-    known = {each.name: each for store in record.stores.values() for each in store.families}
+    known = {each.name: each for store in record.stores.values() for each in store.every_family}
     for name in sorted(held):
         if name in known:
             if held[name] != {fingerprint(known[name].format)}:

@@ -1,57 +1,31 @@
-"""The rows of an operator in the files of its partitions.
+"""The rows of an operator in the files of its partitions, as tasks of Spark read them.
 
-What tasks of Spark are given: it says where the files are, and needs nothing of the driver. A
-snapshot is read a batch at a time; what has changes after it is held in memory, a store of one
-partition at a time.
+A task is given where the files are, and needs nothing of the driver. It reads, changes and writes a
+partition some thousands of rows at a time.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain, islice, takewhile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.blocks import in_blocks
-from statemigrate.checkpoint.logs.entries import is_avro, is_rocksdb
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, used_partitions
-from statemigrate.checkpoint.operators.shapes import (
-    CheckpointShape,
-    OperatorShape,
-    StoreShape,
-    row_json,
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.state import (
+    StoredFamily,
+    StoredPartition,
+    stored_family,
+    stored_partitions,
 )
-from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
-from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapping import RowLayout
-from statemigrate.checkpoint.state import Batch, StoredPartition, in_parts, stored_partition
-from statemigrate.checkpoint.stores.changelog import PUT, Changes
-from statemigrate.checkpoint.stores.files import (
-    LARGEST_ZIP,
-    StoreVersion,
-)
-from statemigrate.checkpoint.stores.reading import (
-    fold_state,
-    read_changelog_state,
-    read_changes,
-    read_hdfs_state,
-    snapshot_of,
-)
-from statemigrate.errors import CorruptFileError
-from statemigrate.files import Files, LocalFiles, local_path
+from statemigrate.files import LocalFiles, local_path
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.escaped_text import visible
-from statemigrate.rewrite.arrow_types import list_array
+from statemigrate.rewrite.arrow_types import arrow_row, arrow_value, retyped, row_type, value_type
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.column_pairing import FamilyAddress
@@ -60,10 +34,10 @@ from statemigrate.rewrite.partitioning import (
     Placing,
     Survey,
     misplaced_error,
-    partitions_of,
     rows_in,
     run_steps,
 )
+from statemigrate.rewrite.reading import StateReader
 from statemigrate.rewrite.writing import PartitionTask
 from statemigrate.state.protocol import Batches, CarriesErrors, reraising_worker_errors
 
@@ -71,229 +45,90 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_MANY = 50_000
+@dataclass(frozen=True)
+class FileReader:
+    """The rows of a checkpoint of this ``shape``, read by tasks from its files.
+
+    ``states`` is Spark's own state reader of the same checkpoint. It gives the rows that tasks
+    cannot reach: those on a file system that only the driver reaches, and those in RocksDB's
+    write-ahead log.
+    """
+
+    states: StateReader
+    shape: CheckpointShape
+    _parts: dict[tuple[int, str], tuple[StoredPartition, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> StoredFamily | None:
+        """Where a family's rows are; None where only Spark's reader gets at them.
+
+        Raises `CorruptFileError` where a file is missing or is not what Spark writes.
+        """
+        root = local_path(self.states.files.location)
+        if root is None:
+            return None
+        files, which = LocalFiles(root), (operator.number, place.store.name)
+        if which not in self._parts:
+            self._parts[which] = stored_partitions(files, self.shape, operator, place.store)
+        parts = self._parts[which]
+        if any(each.has_log for each in parts):
+            return None
+        return stored_family(
+            files, self.shape, operator, place.store, place.family, parts=parts, name=operator.name
+        )
+
+    def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
+        """See `statemigrate.rewrite.reading.RowReader`.
+
+        An error of a task is raised where the rows are used.
+        """
+        from pyspark.sql.types import IntegerType, StructType
+
+        stored = self.family(operator, place)
+        if stored is None:
+            return self.states.rows(operator, place)
+        schema = StructType().add("key", row_type(place.family.key))
+        schema = schema.add("value", value_type(place.family)).add("partition", IntegerType())
+        partitions = partitions_frame(self.states.spark, stored)
+        return partitions.mapInArrow(CarriesErrors(_Reading(stored)), schema)
+
+
+def partitions_frame(spark: SparkSession, stored: StoredFamily) -> DataFrame:
+    """A task for each partition of a family: its number, as ``id``."""
+    count = len(stored.parts)
+    return spark.range(0, count, 1, count)
+
+
+def _rows_of(stored: StoredFamily, partition: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition, ``key`` and ``value``, in the types that Spark has of them."""
+    key, value = arrow_row(stored.family.key), arrow_value(stored.family)
+    for keys, values in stored.rows(partition):
+        columns = [retyped(keys, key), retyped(values, value)]
+        yield pa.RecordBatch.from_arrays(columns, ["key", "value"])
 
 
 @dataclass(frozen=True)
-class StoredOperator:
-    """An operator's stores by their names, each for every partition from 0.
+class _Reading:
+    stored: StoredFamily
 
-    ``root`` is the checkpoint's path, ``conf`` what is pinned to its query.
-    """
-
-    root: Path
-    conf: Mapping[str, str]
-    stores: Mapping[str, tuple[StoredPartition, ...]]
-
-    @property
-    def partitions(self) -> int:
-        """How many have files."""
-        return len(next(iter(self.stores.values())))
-
-    def rows(self, place: FamilyAddress, partition: int) -> Iterator[Batch]:
-        """The rows of a family in a partition, fields by their labels, a batch at a time.
-
-        Raises `CorruptFileError` for files and rows that are not what Spark writes.
-        """
-        store = self.stores[place.store.name][partition]
-        number = store.families[place.family.name] if place.store.has_families else None
-        layout, family = RowLayout.of(self.conf), place.family
-        keys = KeyCodec(row_json(family.key), family.encoder, layout, number)
-        values = ValueCodec(row_json(family.value), layout, is_list=family.is_list)
-        for raw_keys, raw_values in self._raw(store.version, number):
-            found, owners = values.decode(raw_values, raw_keys)
-            if family.is_list:
-                counts = np.bincount(owners, minlength=len(raw_keys))
-                found = list_array(counts, found, pa.list_(found.type))
-            yield keys.decode(raw_keys), found
-
-    def _raw(self, version: StoreVersion, number: int | None) -> Iterator[tuple[Rows, Rows]]:
-        files = LocalFiles(self.root)
-        if not is_rocksdb(self.conf):
-            yield from in_parts(read_hdfs_state(files, version, self.conf))
-        elif version.shared and not version.changes:
-            prefix = b"" if number is None else number.to_bytes(FAMILY, "little", signed=True)
-            yield from read_tables(files, version, prefix)
-        else:
-            for keys, values in in_parts(iter([self._merged_state(files, version)])):
-                of_family = (
-                    np.ones(len(keys), bool) if number is None else families_of(keys) == number
-                )
-                yield keys.take(of_family), values.take(of_family)
-
-    def _merged_state(self, files: LocalFiles, version: StoreVersion) -> tuple[Rows, Rows]:
-        if not version.shared:
-            return read_changelog_state(files, version, self.conf)
-        puts = (
-            Changes(np.full(len(keys), PUT, np.uint8), keys, values)
-            for keys, values in read_tables(files, version, b"")
-        )
-        changes = chain(puts, read_changes(files, version, self.conf))
-        return fold_state(changes, self.conf)
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in _numbers(batches):
+            for rows in _rows_of(self.stored, number):
+                partition = pa.array(np.full(rows.num_rows, number, np.int32))
+                yield rows.append_column("partition", partition)
 
 
-# Whether tasks can read an operator's state from its files, and where those are.
-
-
-def stored_operator(
-    files: Files, shape: CheckpointShape, operator: OperatorShape
-) -> StoredOperator | None:
-    """Where the operator's rows are; None where only Spark's reader gets at them.
-
-    Those are rows on a file system that only the driver reaches, rows in Avro, which need all
-    schemas there ever were, and variables of ``transformWithState``, of which RocksDB merges lists.
-    Raises `CorruptFileError` where a file is missing or is not what Spark writes.
-    """
-    root = local_path(files.location)
-    if (
-        root is None
-        or kind_of(operator.name) is VARIABLES
-        or (is_rocksdb(shape.conf) and is_avro(shape.conf))
-    ):
-        return None
-    stores: dict[str, tuple[StoredPartition, ...]] = {}
-    for place, store in enumerate(operator.stores):
-        found = [
-            stored_partition(files, shape, operator, place, partition)
-            for partition in range(used_partitions(operator))
-        ]
-        if not all(_is_readable(store, each) for each in found):
-            return None
-        stores[store.name] = tuple(found)
-    return StoredOperator(root, dict(shape.conf), stores)
-
-
-def _is_readable(store: StoreShape, found: StoredPartition) -> bool:
-    if not store.has_families:
-        return True
-    has_numbers = all(family.name in found.families for family in store.families)
-    has_lists = any(family.is_list for family in store.families)
-    return has_numbers and not (has_lists and found.version.shared)
-
-
-# A snapshot of Spark's RocksDB provider, read through RocksDB itself.
-
-
-_METADATA = "metadata"
-LARGEST_SMALL = 1 << 30
-"""Bytes of the files in a zip together: RocksDB's manifest and options."""
-
-
-def read_tables(
-    files: Files, version: StoreVersion, prefix: bytes = b""
-) -> Iterator[tuple[Rows, Rows]]:
-    """The keys and values of a version's snapshot, in their order, a batch at a time.
-
-    Only keys that begin with ``prefix``. Raises `CorruptFileError` for a snapshot that RocksDB does
-    not open, or not read to its end.
-    """
-    with _opened(files, version) as database:
-        start = {"from_key": prefix} if prefix else {}
-        # Keys and values apart: pairs would be tracked, again and again, by Python's collector.
-        all_keys, all_values = database.keys(**start), database.values(**start)
-        if prefix:
-            all_keys = takewhile(lambda key: key.startswith(prefix), all_keys)
-        while keys := list(islice(all_keys, _MANY)):
-            first = 0
-            for values in in_blocks(islice(all_values, len(keys)), _MANY, len):
-                end = first + len(values)
-                yield _rows(keys[first:end]), _rows(values)
-                first = end
-
-
-def _rows(found: list[bytes]) -> Rows:
-    return Rows.from_arrow(pa.array(found, pa.large_binary()))
-
-
-@contextmanager
-def _opened(files: Files, version: StoreVersion) -> Iterator[Any]:
-    """A private copy of the database, whose large files are shared with the store."""
-    from rocksdict import AccessType, Options, Rdict
-
-    with tempfile.TemporaryDirectory(prefix="statemigrate-tables-") as folder:
-        _lay_out(files, version, Path(folder))
-        try:
-            database: Any = Rdict(
-                folder, Options(raw_mode=True), access_type=AccessType.read_only()
-            )
-            try:
-                yield database
-            finally:
-                database.close()
-        except CorruptFileError:
-            raise
-        except Exception as error:
-            # rocksdict has no types of its own for its failures.
-            raise _unreadable(files, version, error) from error
-
-
-def _lay_out(files: Files, version: StoreVersion, folder: Path) -> None:
-    """Everything where RocksDB looks for it, by the names that it knows."""
-    if version.snapshot is None:
-        return
-    archive = folder / "snapshot.zip"
-    files.fetch(version.snapshot, archive, most=LARGEST_ZIP, shared=True)
-    try:
-        _unzip(archive, folder)
-    except (ValueError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
-        raise _unreadable(files, version, error) from error
-    archive.unlink()
-    found_snapshot = snapshot_of(files, version)
-    for each in found_snapshot.shared if found_snapshot else ():
-        source = f"{version.folder}/{each.name}"
-        files.fetch(source, folder / each.local_name, most=each.size, shared=True)
-
-
-def _unzip(archive: Path, folder: Path) -> None:
-    """RocksDB's small files. Raises ValueError where they are not small."""
-    with zipfile.ZipFile(archive) as small:
-        wanted = [
-            each
-            for each in small.infolist()
-            if each.filename != _METADATA and not {"/", "\\"} & set(each.filename)
-        ]
-        size = sum(each.file_size for each in wanted)
-        if size > LARGEST_SMALL:
-            raise ValueError(f"{size:,} bytes in a zip for at most {LARGEST_SMALL:,}")
-        for each in wanted:
-            # No more than it says comes out of an entry.
-            with small.open(each) as content, (folder / each.filename).open("xb") as file:
-                shutil.copyfileobj(content, file)
-
-
-def _unreadable(files: Files, version: StoreVersion, error: Exception) -> CorruptFileError:
-    return CorruptFileError(
-        "SM-CHECKPOINT-031",
-        f"{files.location}/{version.snapshot} is not a snapshot that RocksDB reads",
-        expected="RocksDB's files, whole, as the snapshot's metadata name them",
-        found=str(error)[:300],
-        next_action="restore the folder of this partition from a copy of the checkpoint; the query "
-        "could not go on from it either",
-        path=f"{files.location}/{version.snapshot}",
-    )
-
-
-# One look at all rows of a family as `rows.surveying` takes it, by tasks that read the files.
+# One look at all rows of a family as `partitioning.survey` takes it, by tasks that read the files.
 
 
 _SCHEMA = "partition int, rows long, checksum string, misplaced long, text string, expected int"
 _NAMES = ("partition", "rows", "checksum", "misplaced", "text", "expected")
 
 
-def partitions_frame(spark: SparkSession, stored: StoredOperator) -> DataFrame:
-    """A task for each partition of an operator: its number, as ``id``."""
-    return spark.range(0, stored.partitions, 1, stored.partitions)
-
-
-def survey_stored(
-    spark: SparkSession,
-    stored: StoredOperator,
-    operator: OperatorShape,
-    place: FamilyAddress,
-    name: str,
-) -> Survey:
-    """Look at the rows of a family. Raises as `rows.surveying.survey`."""
-    task = CarriesErrors(_Looking(stored, operator, place))
+def survey_stored(spark: SparkSession, stored: StoredFamily, name: str) -> Survey:
+    """Look at the rows of a family. Raises as `partitioning.survey`."""
+    task = CarriesErrors(_Survey(stored))
     with reraising_worker_errors():
         found = partitions_frame(spark, stored).mapInArrow(task, _SCHEMA).collect()
     for each in sorted(found):
@@ -304,26 +139,23 @@ def survey_stored(
 
 
 @dataclass(frozen=True)
-class _Looking:
-    stored: StoredOperator
-    operator: OperatorShape
-    place: FamilyAddress
+class _Survey:
+    stored: StoredFamily
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for partition in batch["id"].to_pylist():
-                yield pa.RecordBatch.from_pylist([self._looked(partition)], _arrow_schema())
+        for partition in _numbers(batches):
+            yield pa.RecordBatch.from_pylist([self._of(partition)], _arrow_schema())
 
-    def _looked(self, partition: int) -> dict[str, object]:
+    def _of(self, partition: int) -> dict[str, object]:
         total, count = Checksum(), 0
         example: tuple[str | None, int | None] = (None, None)
-        for keys, values in self.stored.rows(self.place, partition):
-            first, second = hashes_of(keys, values)
-            total += Checksum.of(len(keys), first.sum(), second.sum())
-            expected = partitions_of(self.operator, self.place, keys)
+        for rows in _rows_of(self.stored, partition):
+            first, second = hashes_of(rows["key"], rows["value"])
+            total += Checksum.of(rows.num_rows, first.sum(), second.sum())
+            expected = self.stored.partitions_of(rows["key"])
             wrong = np.flatnonzero(expected != partition)
             if wrong.size and not count:
-                (key,) = plain_values(keys.slice(int(wrong[0]), 1))
+                (key,) = plain_values(rows["key"].slice(int(wrong[0]), 1))
                 text = json.dumps(visible(key), default=str, ensure_ascii=False)
                 example = text, int(expected[wrong[0]])
             count += wrong.size
@@ -347,8 +179,7 @@ def _arrow_schema() -> pa.Schema:
 class StoredFlow:
     """The rows of an old family, what ``change`` makes of them, and where they go then."""
 
-    stored: StoredOperator
-    place: FamilyAddress
+    stored: StoredFamily
     change: Batches
     placing: Placing
 
@@ -356,16 +187,12 @@ class StoredFlow:
         """Blocks, by their new partitions, of the partitions whose numbers are in ``batches``."""
         blocks = Blocks((self.change, self.placing))
         for partition in _numbers(batches):
-            yield from blocks(self._rows(partition))
+            yield from blocks(_rows_of(self.stored, partition))
 
     def staying(self, partition: int) -> Iterator[pa.RecordBatch]:
         """What becomes of one partition, whose rows stay in it."""
         placing = replace(self.placing, partition=partition)
-        return run_steps((self.change, placing), self._rows(partition))
-
-    def _rows(self, partition: int) -> Iterator[pa.RecordBatch]:
-        for keys, values in self.stored.rows(self.place, partition):
-            yield pa.RecordBatch.from_arrays([keys, values], ["key", "value"])
+        return run_steps((self.change, placing), _rows_of(self.stored, partition))
 
 
 @dataclass(frozen=True)

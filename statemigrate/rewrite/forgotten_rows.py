@@ -30,6 +30,7 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
 from statemigrate.checkpoint.rows.wrapping import RowLayout
+from statemigrate.checkpoint.state import StoredFamily
 from statemigrate.checkpoint.stores.changelog import DELETE
 from statemigrate.checkpoint.stores.files import StoreVersion, rocksdb_version, store_folder
 from statemigrate.checkpoint.stores.reading import read_changes, snapshot_of
@@ -41,7 +42,7 @@ from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_type
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
-from statemigrate.rewrite.file_reading import StoredOperator
+from statemigrate.rewrite.file_reading import FileReader
 from statemigrate.rewrite.forgotten_sources import (
     FamilySource,
     RestoredFamily,
@@ -366,12 +367,21 @@ class RestoringReader:
 
     def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
         """See `RowReader`."""
+        source = self._source(operator, place)
+        return (
+            self.newest.rows(operator, place) if source is None else self.forgotten.restored(source)
+        )
+
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> StoredFamily | None:
+        """See `RowReader`: what comes back is in no files of its own."""
+        source = self._source(operator, place)
+        return self.newest.family(operator, place) if source is None else None
+
+    def _source(self, operator: OperatorShape, place: FamilyAddress) -> FamilySource | None:
         sources = self.forgotten.sources
-        if operator.number == sources.operator.number:
-            for each in sources.families:
-                if each.name == place.family.name:
-                    return self.forgotten.restored(each)
-        return self.newest.rows(operator, place)
+        if operator.number != sources.operator.number:
+            return None
+        return next((each for each in sources.families if each.name == place.family.name), None)
 
 
 def _not_all(source: FamilySource, found: Checksum, total: Checksum) -> RewriteError:
@@ -402,12 +412,8 @@ class RestoredCheckpoint(OldCheckpoint):
 
     def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:  # noqa: ARG002 - an Origin's
         """The newest state, with what comes back."""
-        newest = StateReader(self.files, plan.old.batch, self.forgotten.session)
-        return RestoringReader(newest, self.forgotten)
-
-    def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:
-        """Those of other operators."""
-        return self._others(super().stored(plan))
+        states = StateReader(self.files, plan.old.batch, self.forgotten.session)
+        return RestoringReader(FileReader(states, plan.old), self.forgotten)
 
     def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """Those of other operators, as they are."""

@@ -32,7 +32,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.documents import check_shape, sealed, understood, unsealed
 from statemigrate.migration import Lineage
-from statemigrate.native.column_families import column_families
+from statemigrate.native.listing import column_families
 from statemigrate.native.startup_stored import ForgottenFamily
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.column_pairing import FamilyAddress

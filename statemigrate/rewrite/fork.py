@@ -53,7 +53,7 @@ from statemigrate.rewrite.claims import (
 )
 from statemigrate.rewrite.families import is_written_name
 from statemigrate.rewrite.scripts import Scripted
-from statemigrate.rewrite.source_logs import source_files
+from statemigrate.rewrite.source_logs import SourceFiles, source_files
 
 # The log in a new checkpoint: what was noted up to its batch, and how it was made.
 #
@@ -219,19 +219,22 @@ class Needed:
 _KNOWN = {"metadata", "offsets", "commits", "sources", "state", "statemigrate", "lost+found"}
 
 
-def needed_files(old: Files, new: Files, shape: CheckpointShape) -> Needed:
+def needed_files(
+    old: Files, new: Files, shape: CheckpointShape, *, with_sources: bool = True
+) -> Needed:
     """What the query of ``shape`` needs in ``new`` to go on from its batch; without ``metadata``.
 
     Raises `CorruptFileError` where a file is missing, `UnsupportedError` for a source whose log
-    cannot be taken back to the batch.
+    cannot be taken back to the batch. Without ``with_sources`` what sources keep is left out.
     """
     logs = [f"commits/{batch}" for batch in shape.commits]
     logs += [f"offsets/{batch}" for batch in shape.offsets]
     state = [name for each in shape.operators for name in state_files(old, shape, each)]
     described, rooted = _operator_files(old, new, shape)
-    sources = source_files(
-        old, new, shape.offsets[shape.batch].offsets, is_last=is_last(old, shape)
-    )
+    sources = SourceFiles()
+    if with_sources:
+        offsets = shape.offsets[shape.batch].offsets
+        sources = source_files(old, new, offsets, is_last=is_last(old, shape))
     own = own_files(old, shape.batch, is_last=is_last(old, shape))
     copied = _with_checksums(old, [*state, *described, *sources.copied, *own.copied, *logs])
     return Needed(
@@ -504,6 +507,19 @@ def fork(
         begun if begun > committed else None,
         needed.left,
     )
+
+
+def fork_state(old: Files, new: Files, batch: int) -> CheckpointShape:
+    """Copy the state that a query had after a batch, its logs, and nothing that its sources keep.
+
+    The new place is a checkpoint with an id of its own, of a query whose sources have lost their
+    logs: whoever starts a query there writes them. Raises as `fork`. Returns the shape of ``old``.
+    """
+    shape = describe(old, batch)
+    needed = needed_files(old, new, shape, with_sources=False)
+    _copied(old, new, needed, None)
+    new.put("metadata", f'{{"id":"{uuid.uuid4()}"}}'.encode())
+    return shape
 
 
 def _copied(

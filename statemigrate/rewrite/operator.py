@@ -32,7 +32,6 @@ from statemigrate.rewrite.file_reading import (
     BlockWriter,
     PartitionRewriter,
     StoredFlow,
-    StoredOperator,
     partitions_frame,
     survey_stored,
 )
@@ -119,8 +118,7 @@ Read = dict[str, dict[str, Survey]]
 class OperatorRun:
     """Rewrites one operator of a ``plan`` with rows of ``reader`` into the ``target``.
 
-    Where ``stored`` says where its files are, tasks read the rows there themselves; where they are
-    ``kept``, these files are copied.
+    Where files stay as they are, ``kept``, these are copied.
     """
 
     plan: RewritePlan
@@ -128,7 +126,6 @@ class OperatorRun:
     reader: RowReader
     target: Files
     spark: SparkSession
-    stored: StoredOperator | None = None
     kept: Copies | None = None
 
     def surveyed(self) -> Read:
@@ -212,8 +209,9 @@ class OperatorRun:
             yield next(names, ""), self._looked_at(old, source, family.name)
 
     def _looked_at(self, old: OperatorShape, place: FamilyAddress, name: str) -> Survey:
-        if self.stored is not None:
-            return survey_stored(self.spark, self.stored, old, place, name)
+        stored = self.reader.family(old, place)
+        if stored is not None:
+            return survey_stored(self.spark, stored, name)
         return survey(self.reader.rows(old, place), old, place, name)
 
     def _placed(self, operator: ContinuedOperator, number: int, family: ChangedFamily) -> DataFrame:
@@ -262,20 +260,18 @@ class OperatorRun:
         self, operator: ContinuedOperator, numbered: _Numbered, task: PartitionTask
     ) -> DataFrame | None:
         """Rows that are never Spark's; None where some have to be."""
-        stored = self.stored
-        if stored is None:
-            return None
         flows, stay = [], True
         for number, each in numbered:
             if not isinstance(each, MatchedRows | ScriptedRows):
                 return None
+            stored = self.reader.family(operator.old, each.old)
             change = change_task(each, self.plan.starts)
-            if change is None:
+            if stored is None or change is None:
                 return None
             placing = Placing(number, task.operator, each.new)
-            flows.append(StoredFlow(stored, each.old, change, placing))
+            flows.append(StoredFlow(stored, change, placing))
             stay = stay and _stays_in_partition(operator, each)
-        partitions = partitions_frame(self.spark, stored)
+        partitions = partitions_frame(self.spark, flows[0].stored)
         if stay:
             return partitions.mapInArrow(
                 CarriesErrors(PartitionRewriter(tuple(flows), task)), SCHEMA

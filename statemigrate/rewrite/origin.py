@@ -25,7 +25,7 @@ from statemigrate.rewrite.claims import (
     making_checkpoint,
 )
 from statemigrate.rewrite.families import is_written_name
-from statemigrate.rewrite.file_reading import StoredOperator, stored_operator
+from statemigrate.rewrite.file_reading import FileReader
 from statemigrate.rewrite.fork import making, own_files
 from statemigrate.rewrite.operator import Copies, copied_operators
 from statemigrate.rewrite.pages import reader_of
@@ -67,9 +67,6 @@ class Origin(Protocol):
     def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:
         """What gives the plan's old rows."""
 
-    def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:
-        """By their numbers the operators whose rows tasks can read from files themselves."""
-
     def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """What is copied, by the new numbers of operators whose files stay as they are."""
 
@@ -107,16 +104,10 @@ class OldCheckpoint:
         return self.files.get("metadata")
 
     def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:
-        """Spark's own state reader, and what is in pages read from these."""
-        reader = StateReader(self.files, plan.old.batch, rewriting_session(spark, plan.old))
-        return reader if plan.layout is None else reader_of(plan.layout.old, reader)
-
-    def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:
-        """Those whose files are where tasks reach them, in a form that they know."""
-        found = {
-            each.number: stored_operator(self.files, plan.old, each) for each in plan.old.operators
-        }
-        return {number: each for number, each in found.items() if each is not None}
+        """What tasks read from its files, and what is in pages read from these."""
+        states = StateReader(self.files, plan.old.batch, rewriting_session(spark, plan.old))
+        reader = FileReader(states, plan.old)
+        return reader if plan.layout is None else reader_of(plan.layout.old, reader, self.location)
 
     def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:
         """Those in which nothing changes."""

@@ -18,6 +18,7 @@ from statemigrate.blocks import in_blocks, record_size
 from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.checkpoint.rows.hashing import partition_of as hashed
+from statemigrate.checkpoint.state import StoredFamily as StateFamily
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats.arrow_values import plain_array
@@ -51,7 +52,7 @@ from statemigrate.rewrite.column_pairing import FamilyAddress, all_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.families import PagedFamily, Paging
 from statemigrate.rewrite.partitioning import misplaced_error, partition_of
-from statemigrate.rewrite.reading import RowReader, StateReader
+from statemigrate.rewrite.reading import RowReader
 from statemigrate.state.page_entries import LARGE_VALUES, KeyColumns, StoredPages
 from statemigrate.state.protocol import CarriesErrors
 from statemigrate.state.spark_operators import arrow_rows
@@ -175,7 +176,7 @@ class PagesReader:
     ``operator`` is what Spark knows of the pages.
     """
 
-    states: StateReader
+    states: RowReader
     pages: StoredPages
     operator: OperatorShape
 
@@ -204,6 +205,12 @@ class PagesReader:
             schema = schema.add("value", value_type(family))
             rows = pages.mapInArrow(CarriesErrors(ValuesOut(self.pages, family)), schema)
         return rows.withColumn("partition", partition_of(operator, place))
+
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> StateFamily | None:
+        """See `RowReader`: variables in pages have no files of their own."""
+        return (
+            None if operator.number == self.operator.number else self.states.family(operator, place)
+        )
 
     def _with_large(self, pages: DataFrame) -> DataFrame:
         """The pages, each with its large values, which are stored next to it."""
@@ -461,8 +468,8 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
 # Whether rows are read from pages, or as Spark itself has them.
 
 
-def reader_of(paging: Paging | None, states: StateReader) -> RowReader:
-    """What gives the rows of variables that are kept like that."""
+def reader_of(paging: Paging | None, states: RowReader, location: str) -> RowReader:
+    """What gives the rows of variables that are kept like that, in the checkpoint there."""
     if paging is None:
         return states
-    return PagesReader(states, StoredPages(paging.record, states.files.location), paging.pages)
+    return PagesReader(states, StoredPages(paging.record, location), paging.pages)

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from statemigrate.checkpoint.operators.catalogue import partition_columns
-from statemigrate.checkpoint.operators.shapes import OperatorShape, labels
-from statemigrate.checkpoint.rows import hashing as partitions
+from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.state import labelled_paths, partitions_of
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.checksum import Checksum
 from statemigrate.rewrite.checksums import NAMES, hashes, hashes_of, summed, sums
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-# The partition of a row by its key, as a column of Spark's and of keys as Arrow has them.
+# The partition of a row by its key, as a column of Spark's.
 
 
 def partition_of(operator: OperatorShape, place: FamilyAddress, key: str = "key") -> Column:
@@ -41,30 +40,8 @@ def partition_of(operator: OperatorShape, place: FamilyAddress, key: str = "key"
     paths = partition_columns(operator, place.store, place.family)
     if not paths:
         return F.lit(0)
-    columns = [_at(F.col(key), path) for path in _labelled(paths, place)]
+    columns = [_at(F.col(key), path) for path in labelled_paths(paths, place.family)]
     return F.pmod(F.hash(*columns), F.lit(place.store.partitions))
-
-
-def partitions_of(
-    operator: OperatorShape, place: FamilyAddress, keys: pa.StructArray
-) -> npt.NDArray[np.int32]:
-    """The partitions of keys as Arrow has them, fields by their labels."""
-    paths = partition_columns(operator, place.store, place.family)
-    if not paths:
-        return np.zeros(len(keys), np.int32)
-    columns = [pc.struct_field(keys, list(path)) for path in _labelled(paths, place)]
-    return partitions.partition_of(columns, place.store.partitions)
-
-
-def _labelled(paths: tuple[tuple[str, ...], ...], place: FamilyAddress) -> list[tuple[str, ...]]:
-    """The paths by labels of the key's fields; a name that repeats stands for each in turn."""
-    fields = [str(each["name"]) for each in place.family.key["fields"]]
-    named, found = labels(place.family.key), []
-    for name, *rest in paths:
-        at = fields.index(name)
-        fields[at] = ""
-        found.append((named[at], *rest))
-    return found
 
 
 def _at(column: Column, path: tuple[str, ...]) -> Column:
@@ -108,7 +85,7 @@ class Placing:
 
     def _partitions(self, keys: pa.StructArray) -> npt.NDArray[np.int32]:
         if self.partition is None:
-            return partitions_of(self.operator, self.place, keys)
+            return partitions_of(self.operator, self.place.store, self.place.family, keys)
         return np.full(len(keys), self.partition, np.int32)
 
 

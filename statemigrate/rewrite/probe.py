@@ -23,8 +23,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment.calls import Call
 from statemigrate.deployment.code import only_looking
+from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -113,6 +113,11 @@ def input_names(function: object) -> set[str]:
     """The names of the inputs that a function reads; none of what is no function."""
     found = _read(function) if callable(function) else {}
     return {name for name, each in found.items() if not _is_session(each)}
+
+
+def session_parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the parameters that get the Spark session."""
+    return tuple(name for name, each in _read(function).items() if _is_session(each))
 
 
 def _is_session(parameter: inspect.Parameter) -> bool:

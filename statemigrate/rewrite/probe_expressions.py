@@ -33,6 +33,8 @@ UNITED = "United"
 """The expressions of a union's parts, each of which gives some of the rows."""
 UNKNOWN = "unknown"
 """The code of a Python function of which nothing tells what it computes."""
+_BATCHED, _ARROW_BATCHED = 100, 101
+"""PySpark's numbers of a plain Python function, by the way in which rows travel to it."""
 Union = Mapping[int, tuple["Expression", ...]]
 """Of each column of a union, by its number, the columns of all parts, in their order."""
 
@@ -88,11 +90,25 @@ def parse_tree(nodes: Sequence[Mapping[str, Any]]) -> Expression:
 
 
 def _parsed(nodes: Sequence[Mapping[str, Any]], at: int) -> tuple[Expression, int]:
-    node, children, following = nodes[at], [], at + 1
+    node, children, following = of_any_release(nodes[at]), [], at + 1
     for _ in range(node["num-children"]):
         child, following = _parsed(nodes, following)
         children.append(child)
     return Expression(short_name(node), tuple(children), node), following
+
+
+def of_any_release(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of a node as every release of Spark has them, from 4.1 on.
+
+    Since 4.2 rows travel to a Python function in Arrow batches unless the code says otherwise, and
+    `collect_list` may keep nulls. Neither is another meaning of the same code.
+    """
+    name = short_name(node)
+    if name == "PythonUDF" and node.get("evalType") == _ARROW_BATCHED:
+        return {**node, "evalType": _BATCHED}
+    if name in ("CollectList", "CollectSet") and node.get("ignoreNulls") is True:
+        return {key: value for key, value in node.items() if key != "ignoreNulls"}
+    return node
 
 
 def short_name(node: Mapping[str, Any]) -> str:

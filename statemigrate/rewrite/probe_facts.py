@@ -116,7 +116,8 @@ def _times(fact: OperatorFact, times: int) -> OperatorFact:
 def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorFact]:
     """What the operator itself says."""
     mode = node.fields.get("outputMode")
-    if isinstance(mode, Mapping):
+    # A join had no other mode before Spark 4.2, and its plan none at all.
+    if isinstance(mode, Mapping) and (node.name, _object(mode)) != (STREAM_JOIN, "Append"):
         yield OperatorFact("output mode", _object(mode).lower())
     if node.name.startswith(_CUSTOM):
         yield from _given(node.children[0], definitions, "")

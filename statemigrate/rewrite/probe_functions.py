@@ -15,7 +15,12 @@ from typing import Any
 
 from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
 from statemigrate.rewrite.plan_tree import UNION, PlanNode
-from statemigrate.rewrite.probe_expressions import UNKNOWN, Expression, members_of
+from statemigrate.rewrite.probe_expressions import (
+    UNKNOWN,
+    Expression,
+    members_of,
+    of_any_release,
+)
 
 _SAVING = ("StateStoreSaveExec", "SessionWindowStateStoreSaveExec")
 _ATTRIBUTE, _ALIAS, _CAST = "AttributeReference", "Alias", "Cast"
@@ -301,7 +306,7 @@ def _tree(listed: list[Any]) -> Node:
     nodes = iter(listed)
 
     def _next() -> Node:
-        node = next(nodes)
+        node = of_any_release(next(nodes))
         return node, tuple(_next() for _ in range(node["num-children"]))
 
     return _next()

@@ -23,6 +23,7 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
+from statemigrate.checkpoint.state import StoredFamily
 from statemigrate.files import Files
 from statemigrate.native.checkpoint import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
@@ -87,7 +88,13 @@ class RowReader(Protocol):
     """Gives the rows of families."""
 
     def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
-        """A family's ``key`` and ``value``, fields by their labels, and its ``partition``."""
+        """A family's ``key`` and ``value``, fields by their labels, and its ``partition``.
+
+        The value of a list is the array of its elements.
+        """
+
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> StoredFamily | None:
+        """Where tasks read the same rows from files themselves; None where they cannot."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,9 @@ class StateReader:
             F.col("partition_id").alias("partition"),
         )
         return grouped_by_key(found) if apart else found
+
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> None:
+        """See `RowReader`: these rows are Spark's."""
 
     @cached_property
     def _uri(self) -> str:

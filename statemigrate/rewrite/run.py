@@ -260,11 +260,7 @@ def run_plan(
 def _runs(
     plan: RewritePlan, origin: Origin, target: Target, spark: SparkSession, session: SparkSession
 ) -> list[OperatorRun]:
-    reader, stored, unchanged = (
-        origin.reader(plan, spark),
-        origin.stored(plan),
-        origin.unchanged_operators(plan),
-    )
+    reader, unchanged = origin.reader(plan, spark), origin.unchanged_operators(plan)
     return [
         OperatorRun(
             plan,
@@ -272,7 +268,6 @@ def _runs(
             reader,
             target.files,
             session,
-            None if each.old is None else stored.get(each.old.number),
             None if each.new is None else unchanged.get(each.new.number),
         )
         for each in plan.operators

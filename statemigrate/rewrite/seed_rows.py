@@ -25,7 +25,6 @@ from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import FieldChanges, with_fields
 from statemigrate.rewrite.families import MatchedRows, is_aggregation
-from statemigrate.rewrite.file_reading import StoredOperator
 from statemigrate.rewrite.fork import making
 from statemigrate.rewrite.operator import Copies
 from statemigrate.rewrite.partitioning import partition_of
@@ -58,6 +57,9 @@ class TableReader:
             F.col("key").cast(row_type(place.family.key)).alias("key"),
             F.col("value").cast(value_type(place.family)).alias("value"),
         ).withColumn("partition", partition_of(operator, place))
+
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> None:
+        """See `RowReader`: tables are Spark's to read."""
 
     def _seed(self, operator: OperatorShape, place: FamilyAddress) -> Seed:
         return next(
@@ -288,10 +290,6 @@ class Tables:
     def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:  # noqa: ARG002 - an Origin's
         """The rows of the tables."""
         return TableReader(self.seeds)
-
-    def stored(self, plan: RewritePlan) -> Mapping[int, StoredOperator]:  # noqa: ARG002 - an Origin's
-        """None: tables are Spark's to read."""
-        return {}
 
     def unchanged_operators(self, plan: RewritePlan) -> Mapping[int, Copies]:  # noqa: ARG002 - an Origin's
         """None: tables are no files of state."""

@@ -15,12 +15,12 @@ from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions, user_stores
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape, StoreShape
 from statemigrate.checkpoint.stores.files import (
-    StoreVersion,
     hdfs_version,
     rocksdb_version,
     store_folder,
 )
-from statemigrate.checkpoint.stores.reading import read_changes, read_hdfs_state, snapshot_of
+from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
@@ -90,7 +90,9 @@ def viewed(
         if record is not None and not is_as_it_was:
             logical = operator_with(record, each, shape.conf, spark)
             operators = tuple(logical if one is each else one for one in shape.operators)
-            return replace(shape, operators=operators), reader_of(Paging(record, each), reader)
+            return replace(shape, operators=operators), reader_of(
+                Paging(record, each), reader, old.location
+            )
     return shape, reader
 
 
@@ -260,15 +262,5 @@ class LoadedState:
         ids = self.shape.commits[batch].state_ids
         unique = ids[operator.number][partition][place] if ids else None
         version = rocksdb_version(self.files, folder, batch + 1, unique, codec_of(conf))
-        snapshot_of(self.files, version)
-        for _ in read_changes(self.files, version, conf):
-            pass
-        # A snapshot without tables need not be RocksDB's: rows come from changelogs alone.
-        if version.shared:
-            self._read_tables(version)
-
-    def _read_tables(self, version: StoreVersion) -> None:
-        from statemigrate.rewrite.file_reading import read_tables
-
-        for _ in read_tables(self.files, version):
+        for _ in RocksDBState(self.files, version, conf).rows():
             pass

@@ -106,7 +106,10 @@ def entries_in(
     """The entries of one partition in key order, in the target's format; nothing is written."""
     sources = [partition.family(each, plan.declared.kind) for each in plan.sources]
     target = partition.family(plan.target, plan.declared.kind)
-    access = dual_access(plan, target, sources, show_key=shown)
+    complement = None
+    if plan.complement is not None:
+        complement = partition.family(plan.complement, "value")
+    access = dual_access(plan, target, sources, show_key=shown, complement=complement)
     for data, value in access.scan(span):
         yield shown(data), value
 

@@ -62,3 +62,26 @@ class Expiring(StatefulProcessor):
 
     def close(self):
         pass
+
+
+class Keeping(StatefulProcessor):
+    """Keeps what it is given in a variable of each kind, whose values are of ``schema``."""
+
+    def __init__(self, schema):
+        self.schema = schema
+
+    def init(self, handle):
+        self.one = handle.getValueState("one", self.schema)
+        self.every = handle.getListState("every", self.schema)
+        self.each = handle.getMapState("each", "n BIGINT", self.schema)
+
+    def handleInputRows(self, key, rows, timerValues):
+        for row in rows:
+            value = tuple(row.v.values())
+            self.one.update(value)
+            self.every.appendValue(value)
+            self.each.updateValue((row.n,), value)
+        yield Row(done=1)
+
+    def close(self):
+        pass

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from statemigrate.embedded import task_io as module
-from statemigrate.embedded.task_io import Arrivals
+from statemigrate.embedded import task as module
+from statemigrate.embedded.task import Arrivals
 from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.processor.keys import KeyCodec
 

@@ -15,7 +15,7 @@ from statemigrate.embedded import changelog
 from statemigrate.embedded.changelog import RECORD_BATCH, ChangelogWriter, messages, read_changelog
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition
-from statemigrate.embedded.task_io import Arrivals
+from statemigrate.embedded.task import Arrivals
 from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.errors import StorageError
 from statemigrate.families import Span

@@ -18,7 +18,7 @@ from statemigrate.deployment import Declared, StoredFamily
 from statemigrate.embedded import task
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition
-from statemigrate.embedded.task_io import OutputRows
+from statemigrate.embedded.task import OutputRows
 from statemigrate.embedded.task_plan import REPORT
 from statemigrate.errors import StatemigrateError
 from statemigrate.families import MemoryFamily

@@ -12,8 +12,8 @@ from threading import Event
 import pytest
 
 from statemigrate.embedded.committed import make_directory, remove_directory
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.working_directory import (
+from statemigrate.embedded.layout import (
+    Layout,
     given_directory,
     private_directory,
     remove_stale_copies,

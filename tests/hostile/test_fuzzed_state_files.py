@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.codecs.opening import compressing
+from statemigrate.checkpoint.codecs import compressing
 from statemigrate.checkpoint.logs.entries import parse_commit, parse_entry
 from statemigrate.checkpoint.operators.metadata import parse_operator, parse_properties
 from statemigrate.checkpoint.operators.schemas import FamilySchema, parse_schemas, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix, PrefixScan, RangeScan
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.stores.changelog import ChangelogWriter, LineageItem, read_changelog
-from statemigrate.checkpoint.stores.files import read_snapshot
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter, read_state_file
+from statemigrate.checkpoint.stores.files import SnapshotWriter, read_snapshot, read_state_file
 from statemigrate.checkpoint.stores.reading import fold
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, mutated

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from statemigrate import StateReader, status
+from statemigrate.checkpoint.codecs import decompressed
 from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
-from statemigrate.checkpoint.codecs.opening import decompressed
 from statemigrate.checkpoint.codecs.reading import PIECE
 from statemigrate.checkpoint.logs.entries import CODEC
-from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, written_snapshot
+from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.reading import read_changelog_state, read_hdfs_state
 from statemigrate.commands.new_script import baseline
 from statemigrate.deployment import StoredStore
@@ -29,7 +29,6 @@ from statemigrate.errors import CheckpointError, CorruptFileError, FormatError
 from statemigrate.files import parse_json
 from statemigrate.formats import Avro, Struct
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.rewrite import file_reading as tables
 from statemigrate.scripts import ScriptFolder
 from tests.support.hostile import bounded, refused_or_read
 from tests.support.object_store import MemoryFiles
@@ -261,16 +260,6 @@ def test_a_record_that_claims_more_than_the_file_unpacks_to_is_not_waited_for(na
         assert "2,147,483,647 bytes in a file of at most" in str(caught.value.found)
 
     assert peak(refused) < BOUND
-
-
-def test_small_files_of_a_snapshot_that_are_not_small_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "LARGEST_SMALL", 1 << 16)
-    small = {"CURRENT": b"MANIFEST-1\n", "OPTIONS-1": bytes(1 << 17)}
-    files = MemoryFiles.holding({})
-    files.put("state/0/0/1.zip", written_snapshot(Snapshot(), small))
-    with pytest.raises(CorruptFileError, match="not a snapshot that RocksDB reads") as caught:
-        list(tables.read_tables(files, StoreVersion("state/0/0", 1, "state/0/0/1.zip", ())))
-    assert caught.value.found == "131,083 bytes in a zip for at most 65,536"
 
 
 @pytest.mark.parametrize(("codec", "empty"), [("snappy", b"\0\0\0\1\0"), ("lzf", b"ZV\0\0\0")])

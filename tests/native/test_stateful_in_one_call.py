@@ -1,11 +1,13 @@
 """An operator in one call: on the first day, on the day of a change, on pages, and refused."""
 
+from functools import partial
+
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 from support.file_hashes import file_hashes
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import backfill, migrated, stateful, status
+from statemigrate import backfill, migrated, paged, stateful, status, with_backfill
 from statemigrate.deployment.code import only_looking
 from statemigrate.errors import StartupError
 from statemigrate.native.adoption import undo_adoption
@@ -127,24 +129,73 @@ def recorded(story):
     return {path: each for path, each in found.items() if "control" not in path.parts}
 
 
-@pytest.mark.parametrize("options", [{}, {"pages": 2, "operator": "tallies"}])
-def test_a_filter_or_another_key_before_it_is_refused_before_the_first_batch(story, options):
+def by_parts(story, accept=None):
+    """What `stateful` is made of: the stream with the backfill source, and a migrated processor."""
+    pipeline = story.pipeline
+    stream = with_backfill(
+        pipeline.stream(), pipeline.by, checkpoint=pipeline.checkpoint, accept=accept
+    )
+    code = migrated(AmountsTally(), migrations=story.folder, checkpoint=pipeline.checkpoint)
+    return stream.groupBy(pipeline.by).transformWithState(code, pipeline.output, "Update", "None")
+
+
+def on_pages(story, accept=None):
+    pipeline = story.pipeline
+    code = migrated(AmountsTally(), migrations=story.folder)
+    return paged(
+        pipeline.stream(),
+        by=pipeline.by,
+        processor=code,
+        output=pipeline.output,
+        checkpoint=pipeline.checkpoint,
+        pages=2,
+        accept=accept,
+    )
+
+
+def in_one_call(story, accept=None, **options):
+    return story.result(AmountsTally(), accept=accept, **options)
+
+
+CALLS = {
+    "stateful": in_one_call,
+    "stateful on pages": partial(in_one_call, pages=2, operator="tallies"),
+    "with_backfill and migrated": by_parts,
+    "paged": on_pages,
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_filter_or_another_key_before_it_is_refused_before_the_first_batch(story, call):
     story.feed("one", range(6), AMOUNTS)
-    story.run(AmountsTally(), **options)
+    query = story.pipeline.start(call(story))
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
     before = recorded(story)
     plain = story.pipeline.stream
     (key, *_) = story.pipeline.by if isinstance(story.pipeline.by, tuple) else (story.pipeline.by,)
-    story.result(AmountsTally(), **options)
+    call(story)
     for change, rule in (
         (lambda: plain().where(f"{key} IS NOT NULL AND length({key}) > 1"), "filter"),
         (lambda: plain().withColumn(key, F.upper(key)), "key"),
     ):
         story.pipeline.stream = change
         with pytest.raises(StartupError) as caught:
-            story.result(AmountsTally(), **options)
+            call(story)
         assert caught.value.code == "SM-MEANING-001"
         assert rule in [each["rule"] for each in caught.value.data["changes"]]
         assert recorded(story) == before
     accept = dict.fromkeys(caught.value.data["accept"], "keys are given in capitals from now on")
-    story.result(AmountsTally(), accept=accept, **options)
+    call(story, accept=accept)
     assert recorded(story) != before
+
+
+def test_a_plain_processor_behind_the_backfill_source_leaves_no_record(story):
+    pipeline = story.pipeline
+    plain = with_backfill(pipeline.stream(), pipeline.by, checkpoint=pipeline.checkpoint)
+    plain.groupBy(pipeline.by).transformWithState(CentsTally(), pipeline.output, "Update", "None")
+    assert recorded(story) == {}
+    by_parts(story)
+    assert recorded(story) != {}

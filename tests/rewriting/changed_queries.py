@@ -42,6 +42,8 @@ class Change:
 
 
 CHANGES: dict[str, Change] = {}
+TABLES = os.environ.get("STATEMIGRATE_TABLES", f"{tempfile.gettempdir()}/tables-{os.getpid()}")
+"""The folder of tables that queries are joined with."""
 
 
 def _add(group: str, old: Any, mode: str, *changes: tuple[Any, ...]) -> None:
@@ -275,7 +277,7 @@ def _table(
     """Rows joined with a table of files; the name of each table is that of its folder."""
 
     def make(rows: DataFrame) -> DataFrame:
-        spark, folder = rows.sparkSession, Path(tempfile.gettempdir()) / f"tables-{os.getpid()}"
+        spark, folder = rows.sparkSession, Path(TABLES)
         made = folder / name
         if not made.exists():
             listed = spark.range(4).selectExpr("concat('r', id) AS region", "id + 1 AS weight")

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from support.typed import typed
 
 from statemigrate.cli import main
-from statemigrate.demo.killing import FILES, KILL_FROM
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.run import compare_outcomes, next_commands
+from statemigrate.demo.stage import FILES, KILL_FROM
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from support.typed import typed
 
 from statemigrate.cli import main
-from statemigrate.demo.killing import FILES, FIRST_FILES, KILL_FROM
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.run import next_commands
+from statemigrate.demo.stage import FILES, FIRST_FILES, KILL_FROM
 from statemigrate.demo.verdict import compare_rewritten
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]

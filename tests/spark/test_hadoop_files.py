@@ -7,10 +7,10 @@ from support.files_contract import FilesContract
 
 from statemigrate.errors import UnsupportedError
 from statemigrate.files import Files, LocalFiles
-from statemigrate.files.conditional import ALLOW_RACES
 from statemigrate.files.confined import is_below, is_same
 from statemigrate.files.hadoop import HadoopFiles
 from statemigrate.files.hadoop_jvm import Java, java_of
+from statemigrate.files.protocol import ALLOW_RACES
 
 pytestmark = pytest.mark.spark
 

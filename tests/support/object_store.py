@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from statemigrate.errors import StorageError
-from statemigrate.files.conditional import ConflictError, create_once
 from statemigrate.files.confined import foreign
-from statemigrate.files.protocol import LARGEST, Entry, check_name
+from statemigrate.files.protocol import LARGEST, ConflictError, Entry, check_name, create_once
 
 Answer = TypeVar("Answer")
 PAGE = 1000

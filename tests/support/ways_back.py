@@ -27,7 +27,7 @@ from statemigrate.native.backfill import BackfillPlan
 from statemigrate.native.backfill_progress import BackfillStatus
 from statemigrate.native.listing import check_listed
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.spark_variables import Variables
+from statemigrate.state.open_spark import Variables
 from support.simulated_spark import (
     STORE,
     Database,

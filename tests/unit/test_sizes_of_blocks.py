@@ -14,7 +14,7 @@ from statemigrate import blocks
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, block_of, in_blocks, size_of
 from statemigrate.checkpoint.state import in_parts
 from statemigrate.deployment import StoredStore
-from statemigrate.embedded.task_io import OutputRows
+from statemigrate.embedded.task import OutputRows
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page

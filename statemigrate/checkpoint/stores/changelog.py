@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.checkpoint.codecs.opening import compressing, decompressed, most_content
+from statemigrate.checkpoint.codecs import compressing, decompressed, most_content
 from statemigrate.checkpoint.operators.schemas import JavaReader, java_text
 from statemigrate.checkpoint.rows.buffers import Rows, joined, within
 from statemigrate.errors import CorruptFileError, UnsupportedError

@@ -130,7 +130,7 @@ class RocksDBState:
     def _tables_by_name(self) -> dict[str, SortedTable]:
         found = snapshot_of(self._files, self._version)
         for each in found.shared if found else ():
-            if each.name.startswith("logs/") and each.size:
+            if is_log(each):
                 raise self._with_log(each)
         names = [each for each in (found.shared if found else ()) if each.name.startswith("SSTs/")]
         with tempfile.TemporaryDirectory(prefix="statemigrate-tables-") as folder:
@@ -184,6 +184,11 @@ class RocksDBState:
             "query could not go on from it either",
             path=f"{self._files.location}/{name}",
         )
+
+
+def is_log(file: SharedFile) -> bool:
+    """Whether a file of a snapshot has rows in RocksDB's write-ahead log."""
+    return file.name.startswith("logs/") and file.size > 0
 
 
 _NOTHING = Rows.from_list([]), Rows.from_list([])

@@ -29,8 +29,8 @@ from statemigrate.checkpoint.rows.buffers import (
     ends,
     within,
 )
-from statemigrate.checkpoint.stores.block_checksums import matching
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes
+from statemigrate.checkpoint.stores.integrity import matching
 from statemigrate.errors import UnsupportedError
 
 _FOOTER, _MAGIC = 53, 0x88E241B785F4CFF7

@@ -13,10 +13,10 @@ from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import OUTPUT, Batch, reported
 from statemigrate.deployment import family_name
 from statemigrate.native.backfill import OlderFamilies, plan_backfill
-from statemigrate.native.control_source import with_backfill
 from statemigrate.native.decorator import migrated
 from statemigrate.native.deployed import migration_counts
 from statemigrate.scripts import ScriptFolder
+from statemigrate.stateful import with_backfill
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,11 +10,11 @@ from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
 from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.pages.older_families import older
-from statemigrate.pages.query import paged
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import open_state
 from statemigrate.state.project import Project
 from statemigrate.state.reader import StateReader
+from statemigrate.stateful import paged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

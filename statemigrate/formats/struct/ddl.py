@@ -7,7 +7,9 @@ has not (TEXT, UINT), and refuse field names that it allows (``order``).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NoReturn, cast
 
 from statemigrate.errors import FormatError
@@ -51,6 +53,15 @@ def words_of(text: str) -> list[Word]:
         elif kind != "skipped":
             found.append(Word(cast(Kind, kind), match[0], match.start(), match.end()))
     return found
+
+
+def without_not_null(text: str) -> Iterator[tuple[Kind, str]]:
+    """The words of a DDL, without NOT NULL."""
+    words = words_of(text)
+    for at, word in enumerate(words):
+        both = [(each.kind, each.text.upper()) for each in words[max(0, at - 1) : at + 2]]
+        if (("word", "NOT"), ("word", "NULL")) not in pairwise(both):
+            yield word.kind, word.text
 
 
 def quoted(name: str) -> str:

@@ -20,10 +20,15 @@ from statemigrate.budget import BackfillOptions
 from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.commands.current import read_log
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
-from statemigrate.embedded.batches import Batches, Engine, facts_of, start_of
+from statemigrate.embedded.batches import Batches, Engine, facts_of
 from statemigrate.embedded.continuation import last_committed, require_committed
 from statemigrate.embedded.epochs import claim
-from statemigrate.embedded.layout import DirectoryLock, Layout, checkpoint_locks
+from statemigrate.embedded.layout import (
+    DirectoryLock,
+    Layout,
+    checkpoint_locks,
+    remove_stale_copies,
+)
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import stopped
@@ -32,9 +37,8 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
-from statemigrate.embedded.working_directory import remove_stale_copies
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Known, unknown
+from statemigrate.event_log.log import Known, Note, planned_revisions, unknown
 from statemigrate.families import Span
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import KeyCodec
@@ -91,7 +95,7 @@ def run_at(layout: Layout, place: Path, deployment: Deployment) -> None:
     with _locked(layout, place / "working"):
         engine = _engine(place, deployment, claim(layout))
         committed = last_committed(layout)
-        note = start_of(STAMP, _planned(deployment, committed))
+        note = whole_start(_planned(deployment, committed))
         note.start(layout.files, _next(layout), facts_of(committed))
         if unknown(Known(layout.files), facts_of(committed), is_whole_query=True):
             raise AssertionError("a start has not told the log all that the state has")
@@ -103,6 +107,11 @@ def run_at(layout: Layout, place: Path, deployment: Deployment) -> None:
             layout.files.create(f"commits/{batch}", b'v1\n{"nextBatchWatermarkMs":0}')
         batches.close()
         _compare_log(layout)
+
+
+def whole_start(plans: dict[str, StorePlan]) -> Note:
+    """What the log records of a start with ``plans``, as that of an embedded query does."""
+    return Note(STAMP, planned_revisions(plans), is_whole_query=True)
 
 
 def _compare_log(layout: Layout) -> None:

@@ -21,7 +21,7 @@ from uuid import UUID
 from statemigrate.checkpoint import epochs
 from statemigrate.checkpoint.epochs import EPOCHS, epoch_name, newest_epoch
 from statemigrate.checkpoint.shape import describe
-from statemigrate.embedded.batches import Batches, facts_of, start_of
+from statemigrate.embedded.batches import Batches, facts_of
 from statemigrate.embedded.continuation import next_start, require_committed
 from statemigrate.embedded.epochs import claim
 from statemigrate.embedded.layout import Layout
@@ -170,7 +170,7 @@ class EmbeddedStarts:
         batch, committed = next_start(layout)
         epoch = claim(layout)
         began[number] = epoch.number
-        note = start_of(lives.STAMP, lives._planned(deployment, committed))
+        note = lives.whole_start(lives._planned(deployment, committed))
         note.start(layout.files, batch, facts_of(committed))
 
         def sink(frame: Any, batch: int) -> None:

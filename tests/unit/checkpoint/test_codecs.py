@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statemigrate.checkpoint.codecs import compressing, decompressed
 from statemigrate.checkpoint.codecs.lz4 import xxhash32
-from statemigrate.checkpoint.codecs.opening import compressing, decompressed
 from statemigrate.errors import UnsupportedError
 
 CODECS = ["lz4", "lzf", "snappy", "zstd"]

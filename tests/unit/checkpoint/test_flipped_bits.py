@@ -9,7 +9,7 @@ import pytest
 from support.arrow_rows import arrow
 from support.spark_checkpoints import struct
 
-from statemigrate.checkpoint.codecs.opening import compressing
+from statemigrate.checkpoint.codecs import compressing
 from statemigrate.checkpoint.logs.entries import (
     CODEC,
     HDFS_PROVIDER,

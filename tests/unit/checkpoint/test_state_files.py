@@ -22,8 +22,12 @@ from statemigrate.checkpoint.stores.changelog import (
     records,
     version_of,
 )
-from statemigrate.checkpoint.stores.files import empty_snapshot, read_snapshot
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter, read_state_file
+from statemigrate.checkpoint.stores.files import (
+    SnapshotWriter,
+    empty_snapshot,
+    read_snapshot,
+    read_state_file,
+)
 from statemigrate.checkpoint.stores.reading import fold
 from statemigrate.errors import CorruptFileError, UnsupportedError
 
@@ -129,7 +133,7 @@ def test_values_of_many_megabytes_are_read_in_batches():
     ],
 )
 def test_a_file_that_is_damaged_is_named(version, data):
-    from statemigrate.checkpoint.codecs.opening import compressing
+    from statemigrate.checkpoint.codecs import compressing
 
     sink = io.BytesIO()
     out = compressing("zstd", sink)
@@ -141,7 +145,7 @@ def test_a_file_that_is_damaged_is_named(version, data):
 
 @pytest.mark.parametrize("version", [0, 7])
 def test_a_version_that_is_not_known_is_refused(version):
-    from statemigrate.checkpoint.codecs.opening import compressing
+    from statemigrate.checkpoint.codecs import compressing
 
     sink = io.BytesIO()
     out = compressing("zstd", sink)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from statemigrate.errors import ForeignFileError, StorageError, UnsupportedError
-from statemigrate.files import conditional
+from statemigrate.files import protocol
 from statemigrate.files.local import LocalFiles, copy_local
 from statemigrate.files.protocol import Entry
 
@@ -117,10 +117,10 @@ def test_a_disk_without_links_creates_only_where_that_is_allowed(
     files: LocalFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_links(monkeypatch)
-    with pytest.raises(UnsupportedError, match=conditional.ALLOW_RACES):
+    with pytest.raises(UnsupportedError, match=protocol.ALLOW_RACES):
         files.create("file", b"first")
     assert files.list() == ()
-    monkeypatch.setenv(conditional.ALLOW_RACES, "1")
+    monkeypatch.setenv(protocol.ALLOW_RACES, "1")
     files.create("file", b"first")
     with pytest.raises(FileExistsError):
         files.create("file", b"second")

@@ -4,7 +4,7 @@ import pytest
 from support.object_store import Fault, MemoryFiles, ObjectStore, Request
 
 from statemigrate.errors import StorageError
-from statemigrate.files.conditional import ConflictError
+from statemigrate.files.protocol import ConflictError
 
 
 def test_a_name_is_written_once_unless_it_is_replaced() -> None:

@@ -6,7 +6,7 @@ import pytest
 from support.offset_logs import checkpoint
 
 from statemigrate.commands.status import FamilyStatus, StoreStatus, next_step
-from statemigrate.deployment.calls import Call
+from statemigrate.deployment.stored import Call
 from statemigrate.native.adoption import adopt
 from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.deployment_check import StoreRecord, write_record

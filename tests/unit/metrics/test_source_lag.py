@@ -10,7 +10,7 @@ from pyspark.sql.streaming.listener import QueryProgressEvent, StreamingQueryPro
 from support.metric_points import points
 
 from statemigrate import SourceMetrics, StatemigrateError
-from statemigrate.metrics.sources import lag_between
+from statemigrate.metrics.listeners import lag_between
 
 MINE = "347d808f-eee8-439a-a782-b393fe344835"
 OTHER = "51cf5cc0-bfb3-4d7b-a786-7a9d08aac01f"

@@ -8,7 +8,7 @@ import pytest
 
 from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Struct
-from statemigrate.lenses import Change, Lens, add, cast, join, lens, rename, scale
+from statemigrate.lenses import Change, Lens, add, cast, drop, function, join, lens, rename, scale
 from statemigrate.migration import Path, Step
 
 _OLD = Struct("f0 STRING, total INT")
@@ -56,3 +56,56 @@ def test_lenses_that_fit_their_own_format_fit_as_one_function() -> None:
     assert path._composed is not None
     assert path.apply({"a": "one", "b": "two"}) == {"full": "one two"}
     assert path.apply({"a": "one", "b": None}) == {"full": "one"}
+
+
+def _back(path: Path, old: Format = _OLD) -> Path:
+    """The way back along a path."""
+    steps = []
+    for number in range(len(path.steps), 0, -1):
+        change = path.steps[number - 1].change
+        assert change is not None
+        assert change.downgrade is not None
+        steps.append(
+            Step(
+                *("totals", f"r{number}", f"r{number - 1}", change.downgrade, change.old),
+                direction="downgrade",
+                change=change,
+            )
+        )
+    return Path(f"r{len(steps)}", "r0", tuple(steps))
+
+
+def test_thirty_ways_back_are_one_function_with_their_result() -> None:
+    renames = [rename(f"f{n}", f"f{n + 1}") for n in range(28)]
+    path = _back(_path(*renames, scale("total", 2), add("currency", "STRING", "EUR")))
+    value = {"f28": "lamp", "total": Decimal("1.05"), "currency": "USD"}
+    assert path._composed is not None
+    assert path.apply(dict(value)) == {"f0": "lamp", "total": 105}
+    with pytest.raises(TransformError) as raised:
+        path.apply({**value, "total": Decimal("99999999.99")})
+    assert raised.value.data["source"] == "r29"
+
+
+def test_lenses_that_do_not_take_every_value_are_one_function_too() -> None:
+    path = _path(cast("total", "TINYINT", unfit="fail"), rename("total", "n"))
+    assert path._composed is not None
+    assert path.apply({"f0": "a", "total": 7}) == {"f0": "a", "n": 7}
+
+
+def test_a_value_that_one_lens_does_not_take_fails_though_a_later_one_drops_it() -> None:
+    path = _path(cast("total", "TINYINT", unfit="fail"), drop("total"))
+    assert path._composed is None
+    assert path.apply({"f0": "a", "total": 7}) == {"f0": "a"}
+    with pytest.raises(TransformError):
+        path.apply({"f0": "a", "total": 1000})
+
+
+def test_what_a_function_makes_is_checked_before_the_next_lens_has_it() -> None:
+    path = _path(function("f0", len), rename("f0", "n"))
+    assert path._composed is None
+    with pytest.raises(TransformError) as raised:
+        path.apply({"f0": "a", "total": 1})
+    assert raised.value.code == "SM-TRANSFORM-008"
+    last = _path(rename("f0", "n"), function("n", str.upper))
+    assert last._composed is not None
+    assert last.apply({"f0": "a", "total": 1}) == {"n": "A", "total": 1}

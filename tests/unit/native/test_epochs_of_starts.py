@@ -11,7 +11,7 @@ from statemigrate import fenced
 from statemigrate.checkpoint.epochs import Fence, claim, epoch_name, newest_epoch
 from statemigrate.errors import CheckpointError, CheckpointInUseError, UnsupportedError
 from statemigrate.files import LocalFiles
-from statemigrate.files.conditional import no_create
+from statemigrate.files.protocol import no_create
 from statemigrate.native import deployment_check as seen_module
 from statemigrate.native.deployment_check import (
     RECORD,

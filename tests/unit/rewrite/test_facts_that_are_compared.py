@@ -1,5 +1,7 @@
 """Which facts of two versions of an operator are compared."""
 
+import pytest
+
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code
 from statemigrate.rewrite.probe_facts import OperatorFact
 
@@ -54,3 +56,25 @@ def test_bytecode_of_two_releases_of_python_is_not_compared():
     assert changes(one, one) == []
     read = [OperatorFact("rows", texts[0].replace("000", "111"))]
     assert changes(one, read) == [("join-0 rows", "unnoticed", "rows")]
+
+
+def kept(release, value):
+    state = {"aggregation-0": ("`not` STRING NOT NULL", value)}
+    return CodeMeaning(
+        "a:b", release, (), (OperatorMeaning("aggregation-0", 0, "stateStoreSave", state),)
+    )
+
+
+@pytest.mark.parametrize("releases", [("4.1", "4.3"), ("4.3", "4.2")])
+def test_releases_of_spark_may_declare_state_nullable_or_not(releases):
+    texts = (
+        "count BIGINT NOT NULL, m STRUCT<a: DOUBLE NOT NULL>",
+        "count BIGINT, m STRUCT<a: DOUBLE>",
+    )
+    both = [kept(*each) for each in zip(releases, texts, strict=True)]
+    assert list(compare_code(*both)) == []
+    assert list(compare_code(*reversed(both))) == []
+    (change,) = compare_code(*(kept("4.1", each) for each in texts))
+    assert change.verdict == "rewrite"
+    (change,) = compare_code(kept("4.1", "`a NOT NULL` BIGINT"), kept("4.3", "a BIGINT"))
+    assert change.verdict == "rewrite"

@@ -2,6 +2,7 @@
 
 import json
 
+from statemigrate.rewrite.probe_expressions import parse_tree
 from statemigrate.rewrite.probe_functions import _comparable, _parsed
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions"
@@ -39,3 +40,15 @@ def test_one_that_nothing_is_known_of_is_comparable_with_none():
 
 def _parsed_column(name, number):
     return _parsed(json.dumps([column(name, number)]))
+
+
+def test_releases_of_spark_name_one_function_in_one_way():
+    python = {"class": f"{PACKAGE}.PythonUDF", "num-children": 0, "code": "ab"}
+    plain, in_arrow, in_pandas = ({**python, "evalType": each} for each in (100, 101, 200))
+    assert parse_tree([plain]).text == parse_tree([in_arrow]).text != parse_tree([in_pandas]).text
+    listing = {"class": f"{PACKAGE}.aggregate.CollectList", "num-children": 0}
+    earlier, later, with_nulls = (
+        _comparable(_parsed(json.dumps([{**listing, **more}])), {})
+        for more in ({}, {"ignoreNulls": True}, {"ignoreNulls": False})
+    )
+    assert earlier == later != with_nulls

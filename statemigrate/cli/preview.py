@@ -1,0 +1,232 @@
+"""`preview`: new code run on the last committed batches of a query, before it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from statemigrate.cli.options import (
+    Settings,
+    checkpoint_named,
+    configuration,
+    shared_options,
+    target_option,
+)
+from statemigrate.cli.output import (
+    cell_text,
+    print_json_text,
+    print_line,
+    print_rows,
+    print_sentence,
+    progress_bar,
+)
+from statemigrate.cli.rewrite import asked_for, input_options
+
+if TYPE_CHECKING:
+    from statemigrate.preview.comparison import Difference
+    from statemigrate.preview.report import Preview
+
+_PATHS = {
+    "as it is": "The new code starts on the state as it is.",
+    "live": "Scripts migrate the state while the new code runs.",
+    "rewritten": "The state was rewritten before the new code started.",
+}
+_MOST = 6
+"""Examples that are printed of a store."""
+_UNASKED: Mapping[str, Any] = {
+    "like": None,
+    "lock": None,
+    "partitions": None,
+    "provider": None,
+    "conf": (),
+    "offsets": (),
+    "taken": (),
+    "watermark": None,
+}
+"""What `rewrite` takes besides, and no preview needs."""
+
+
+@click.command(
+    epilog="Example: statemigrate preview checkpoints/orders --code pipeline_2:orders "
+    "--old-code pipeline:orders"
+)
+@checkpoint_named
+@click.option(
+    "--code", metavar="MODULE:FUNCTION", required=True, help="The new code, from streams to result."
+)
+@click.option(
+    "--old-code",
+    metavar="MODULE:FUNCTION",
+    help="The code of the query, to find out what it does not compute twice in the same way.",
+)
+@input_options
+@click.option(
+    "--batches",
+    type=click.IntRange(min=1, max=100),
+    default=20,
+    show_default=True,
+    help="How many of the last committed batches are run again.",
+)
+@click.option(
+    "--accept",
+    metavar="NAME:DIGITS",
+    multiple=True,
+    help="Accept the proposal of a question of the rewrite.",
+)
+@click.option(
+    "--accept-new",
+    is_flag=True,
+    help="Let every new aggregate function begin as in an empty group.",
+)
+@click.option("--start", metavar="NAME=JSON", multiple=True, help="The first value of a new field.")
+@click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field or state for a new one.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@target_option
+@shared_options()
+@click.pass_obj
+def preview(
+    settings: Settings,
+    /,
+    checkpoint: str,
+    targets: dict[str, str],
+    *,
+    batches: int,
+    markdown: bool,
+    **given: Any,
+) -> None:
+    """Run new code on the last committed batches of CHECKPOINT, and compare the state.
+
+    The command reads in Spark's log what each batch has read, copies the state before the first of
+    them to a temporary folder, and runs the new code there on the same rows, with the same
+    watermark and time. Where `plan` says so, the state is rewritten first. It reports which rows of
+    state differ from the query's own, by key and by field. The query may be running, its checkpoint
+    is only read, and its sink is never run.
+
+    --old-code runs the old code on the same batches, twice. Fields that it does not compute again
+    as the query has are noise: they are listed, and not compared.
+
+    What may differ stands in [tool.statemigrate.preview] of pyproject.toml. Exit code 0 if nothing
+    else differs, 1 if something does.
+    """
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.preview import preview as run_preview
+    from statemigrate.formats.json_values import json_text
+
+    known = configuration()
+    asked = asked_for({**_UNASKED, **given})
+    with (
+        spark_when_needed() as spark,
+        progress_bar("batches run", shown=not settings.json) as progress,
+    ):
+        found = run_preview(
+            checkpoint,
+            batches=batches,
+            expected=known.preview,
+            targets=targets,
+            mask=known.mask,
+            progress=progress,
+            **asked,
+            **settings.of_all(spark),
+        )
+    if settings.json:
+        print_json_text(json_text(found.to_json(), indent=2))
+    elif markdown:
+        for line in markdown_of(found):
+            print_line(line)
+    else:
+        print_preview(found)
+    if not found.is_expected:
+        click.get_current_context().exit(1)
+
+
+def print_preview(found: Preview) -> None:
+    """Print what differs in each store, examples, and what nobody has expected."""
+    first, last = found.batches[0].batch, found.batches[-1].batch
+    print_sentence(f"{found.checkpoint}: batches {first} to {last}, with {found.code}")
+    print_sentence(_PATHS[found.path])
+    print_sentence(
+        "Compared with the state of the query."
+        if found.old_code is None
+        else f"Compared with {found.old_code}, run twice on the same batches."
+    )
+    for noise in found.noise:
+        print_sentence(f"Not compared: {noise.store}.{noise.field}: {noise.cause}.")
+    print_rows(("batch", "store", "rows", "added", "missing", "changed", "fields"), _rows(found))
+    shown = [each for each in found.batches if any(not d.is_same for d in each.differences)]
+    for each in shown[-1:]:
+        for difference in each.differences:
+            _print_examples(each.batch, difference)
+    _print_square(found)
+    for text in found.unexpected:
+        print_sentence(text, mark="  not expected: ", style="bold red")
+    if found.is_expected:
+        print_sentence("Nothing differs but what is expected.")
+
+
+def _rows(found: Preview) -> Iterator[tuple[str, ...]]:
+    for each in found.batches:
+        for one in each.differences:
+            fields = [f"{name} {count:,}" for name, count in one.fields.items()]
+            fields += [f"{name} new" for name in one.only_new]
+            fields += [f"{name} gone" for name in one.only_old]
+            counts = (f"{n:,}" for n in (one.rows, one.added, one.missing, one.changed))
+            yield (str(each.batch), one.store, *counts, ", ".join(fields))
+
+
+def _print_examples(batch: int, found: Difference) -> None:
+    for each in found.examples[:_MOST]:
+        key = ", ".join(f"{name}={cell_text(value)}" for name, value in each.key.items())
+        print_sentence(f"batch {batch}, {found.store}, {key}: {_change(each.before, each.after)}")
+
+
+def _change(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    if before is None or after is None:
+        row = after if before is None else before
+        cells = ", ".join(f"{name}={cell_text(value)}" for name, value in (row or {}).items())
+        return f"{'added' if before is None else 'missing'} {cells}"
+    return ", ".join(
+        f"{name} {cell_text(before[name])} -> {cell_text(value)}"
+        for name, value in after.items()
+        if name in before and repr(before[name]) != repr(value)
+    )
+
+
+def _print_square(found: Preview) -> None:
+    if found.square is None:
+        return
+    differing = [each.store for each in found.square if not each.is_same]
+    print_sentence(
+        f"Migrated after the batches and before them, the state differs in {', '.join(differing)}."
+        if differing
+        else "Migrated after the batches and before them, the state is the same."
+    )
+
+
+def markdown_of(found: Preview) -> list[str]:
+    """The preview as Markdown: a table of the stores, and what nobody has expected."""
+    from statemigrate.quoting import markdown_text
+
+    first, last = found.batches[0].batch, found.batches[-1].batch
+    lines = [
+        f"### Preview of {markdown_text(found.code)}",
+        "",
+        f"Batches {first} to {last} of {markdown_text(found.checkpoint)}. {_PATHS[found.path]}",
+        "",
+        "| store | added | missing | changed | fields |",
+        "|---|---|---|---|---|",
+    ]
+    for store, *counts, fields in found.totals():
+        texts = ", ".join(f"{name} {count:,}" for name, count in fields.items())
+        cells = " | ".join(f"{each:,}" for each in counts if isinstance(each, int))
+        lines.append(f"| {markdown_text(store)} | {cells} | {markdown_text(texts)} |")
+    lines.append("")
+    for noise in found.noise:
+        lines.append(
+            f"- not compared: {markdown_text(f'{noise.store}.{noise.field}: {noise.cause}')}"
+        )
+    lines += [f"- **not expected**: {markdown_text(text)}" for text in found.unexpected]
+    if found.is_expected:
+        lines.append("Nothing differs but what is expected.")
+    return lines

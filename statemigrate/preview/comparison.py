@@ -1,0 +1,207 @@
+"""What differs between the rows of two runs: by key, by field, with a few whole examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.formats.arrow_values import plain_rows
+from statemigrate.state.tables import StateTable, StateTables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EXAMPLES = 3
+"""Whole examples that are kept of each kind of difference in a store at a batch."""
+ROWS = "_rows"
+"""The name under which rows that only one side has are expected, or noise."""
+_EXPIRES, _INDEX = "_expires_at", "_index"
+
+Row = Mapping[str, Any]
+Same = Callable[[str, Any, Any], bool]
+"""Whether two values of a field are the same."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row that differs: its ``key``, and what it is ``before`` and ``after``, None for neither.
+
+    ``before`` is what the old code, or the query itself, has made; ``after`` what the new code has.
+    """
+
+    change: str
+    key: Row
+    before: Row | None
+    after: Row | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {
+            "change": self.change,
+            "key": dict(self.key),
+            "before": None if self.before is None else dict(self.before),
+            "after": None if self.after is None else dict(self.after),
+        }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs in a store, or in the output: rows, and changed rows by their ``fields``.
+
+    ``only_old`` and ``only_new`` are the fields that one side has alone. ``rows`` are those that
+    were compared. ``keys`` is false where the two have other keys, so that no rows were compared.
+    """
+
+    store: str
+    rows: int = 0
+    added: int = 0
+    missing: int = 0
+    changed: int = 0
+    fields: Mapping[str, int] = field(default_factory=dict)
+    only_old: tuple[str, ...] = ()
+    only_new: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    keys: bool = True
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every row is there on both sides, with the same values in the common fields."""
+        return self.keys and not (self.added or self.missing or self.changed)
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, for machines."""
+        return {
+            "store": self.store,
+            "rows": self.rows,
+            "added": self.added,
+            "missing": self.missing,
+            "changed": self.changed,
+            "fields": dict(self.fields),
+            "only_old": list(self.only_old),
+            "only_new": list(self.only_new),
+            "keys": self.keys,
+            "examples": [each.to_json() for each in self.examples],
+        }
+
+
+def equal(field: str, old: Any, new: Any) -> bool:  # noqa: ARG001 - one of several such functions
+    """Whether two values are the same; a NaN is the same as another one."""
+    return bool(old == new) or repr(old) == repr(new)
+
+
+def compare_states(
+    old: StateTables, new: StateTables, same: Callable[[str], Same]
+) -> tuple[Difference, ...]:
+    """What differs between two states, by store. ``same`` has how the fields of one compare."""
+    names = dict.fromkeys([*old.stores, *new.stores])
+    return tuple(_of_store(name, old, new, same(name)) for name in names)
+
+
+def _of_store(name: str, old: StateTables, new: StateTables, same: Same) -> Difference:
+    if name not in old or name not in new:
+        there: StateTable = (new if name in new else old)[name]
+        count = there.count()
+        fields = there.layout.value_names
+        if name in new:
+            return Difference(name, count, added=count, only_new=fields)
+        return Difference(name, count, missing=count, only_old=fields)
+    before, after = old[name], new[name]
+    names = [(*each.layout.value_names, _EXPIRES) for each in (before, after)]
+    keys = [tuple(each.key_columns) for each in (before, after)]
+    if keys[0] != keys[1]:
+        count = after.count()
+        return Difference(name, count, only_old=keys[0], only_new=keys[1], keys=False)
+    key = (*keys[0], _INDEX) if _INDEX in after.columns else keys[0]
+    rows = [each.to_arrow() for each in (before, after)]
+    return compare_rows(name, key, rows[0], rows[1], names[0], names[1], same)
+
+
+def compare_rows(
+    name: str,
+    key: Sequence[str],
+    old: pa.Table,
+    new: pa.Table,
+    old_fields: Sequence[str],
+    new_fields: Sequence[str],
+    same: Same = equal,
+) -> Difference:
+    """Compare the rows of two tables by their ``key``, in the fields that both have."""
+    common = [each for each in old_fields if each in new_fields]
+    rows = [_by_key(plain_rows(each), key) for each in (old, new)]
+    counted: Counter[str] = Counter()
+    fields: Counter[str] = Counter()
+    examples: list[Example] = []
+
+    def note(change: str, before: Row | None, after: Row | None) -> None:
+        counted[change] += 1
+        if sum(each.change == change for each in examples) < EXAMPLES:
+            some = before if after is None else after
+            assert some is not None, "one of both is there"  # noqa: S101
+            found = Example(
+                change,
+                {each: some[each] for each in key},
+                None if before is None else {each: before[each] for each in old_fields},
+                None if after is None else {each: after[each] for each in new_fields},
+            )
+            examples.append(found)
+
+    for text, after in rows[1].items():
+        before = rows[0].get(text)
+        if before is None:
+            note("added", None, after)
+            continue
+        differing = [each for each in common if not same(each, before[each], after[each])]
+        if differing:
+            fields.update(differing)
+            note("changed", before, after)
+    for text, before in rows[0].items():
+        if text not in rows[1]:
+            note("missing", before, None)
+    return Difference(
+        name,
+        len(rows[1]),
+        counted["added"],
+        counted["missing"],
+        counted["changed"],
+        dict(fields),
+        tuple(each for each in old_fields if each not in new_fields),
+        tuple(each for each in new_fields if each not in old_fields),
+        tuple(examples),
+    )
+
+
+def _by_key(rows: Iterable[Row], key: Sequence[str]) -> dict[str, Row]:
+    """Rows by their keys as text; one that comes again is numbered."""
+    found: dict[str, Row] = {}
+    seen: Counter[str] = Counter()
+    for row in rows:
+        text = repr([row[each] for each in key])
+        seen[text] += 1
+        found[f"{text} {seen[text]}"] = row
+    return found
+
+
+def compare_output(old: pa.Table, new: pa.Table, keys: Iterable[str], same: Same) -> Difference:
+    """What differs between what two runs of a batch gave out.
+
+    Rows belong together by the columns that are among ``keys``, those of the query's state; without
+    any of them, by all common columns.
+    """
+    columns = [tuple(each.schema.names) for each in (old, new)]
+    common = [each for each in columns[0] if each in columns[1]]
+    wanted = set(keys)
+    key = [each for each in common if each in wanted] or common
+    fields = [[each for each in names if each not in key] for names in columns]
+    sides = [_in_order(each, common) for each in (old, new)]
+    return compare_rows("output", key, sides[0], sides[1], fields[0], fields[1], same)
+
+
+def _in_order(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows in an order of their values, so that rows with one key meet in it."""
+    import pyarrow as pa
+
+    texts = [repr([row[each] for each in columns]) for row in plain_rows(rows)]
+    order = sorted(range(len(texts)), key=texts.__getitem__)
+    return rows.take(pa.array(order, pa.int64()))

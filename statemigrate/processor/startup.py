@@ -1,0 +1,101 @@
+"""The start of a query, the same on every engine: its workers, its scripts, a plan for each store.
+
+An engine adds its catalog: what its checkpoint stores of each store, as it read it. The plans, and
+what the log records, follow from that and from the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.deployment import (
+    SETTINGS,
+    Declared,
+    Settings,
+    StoredStore,
+    StorePlan,
+    check_targets,
+    fitting_lineages,
+    plan_store,
+)
+from statemigrate.deployment.code import is_only_looking
+from statemigrate.event_log.events import Stamp
+from statemigrate.event_log.log import Note, planned_revisions
+from statemigrate.migration import Lineage
+from statemigrate.processor.handle import DualAccessHandle, declared_variables
+from statemigrate.processor.workers import (
+    Packages,
+    check_packages,
+    check_scripts,
+    use_this_python,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a query starts with: its code with the settings, what it declares, and the lineages."""
+
+    code: object
+    settings: Settings
+    declared: Sequence[Declared]
+    lineages: Mapping[str, Lineage]
+
+    @classmethod
+    def of(
+        cls, processor: Any, handle: Callable[..., DualAccessHandle], session: SparkSession
+    ) -> Start:
+        """The start of a processor, whose ``init`` gets a ``handle``.
+
+        Without `migrated` it has no lineages, and its stores keep their formats. Raises
+        `StartupError` where a target is not one of its stores, or workers lack what scripts import.
+        """
+        settings: Settings = getattr(processor, SETTINGS, Settings())
+        declared = declared_variables(processor, handle)
+        check_targets(settings, declared)
+        is_migrated = hasattr(processor, SETTINGS)
+        lineages = _lineages(settings, declared, session) if is_migrated else {}
+        return cls(processor, settings, declared, lineages)
+
+    def plans(self, catalog: Mapping[str, StoredStore]) -> dict[str, StorePlan]:
+        """How each declared store is read and written, by name; raises as `plan_store`.
+
+        ``catalog`` has what the checkpoint stores; a store that is not in it is new.
+        """
+        return {
+            each.store: plan_store(
+                each, self.lineages.get(each.store), catalog.get(each.store), self.settings
+            )
+            for each in self.declared
+        }
+
+    def note(self, plans: Mapping[str, StorePlan], **more: Any) -> Note:
+        """What the log records of the start; ``more`` are fields of the `Note`."""
+        return Note(Stamp.of(self.code), planned_revisions(plans), **more)
+
+
+def require_workers(packages: Packages, session: SparkSession | None = None) -> None:
+    """Let local workers run this Python, and raise `StartupError` where workers lack ``packages``.
+
+    Before the first batch, whose error could not say so: a worker without this package cannot.
+    """
+    use_this_python(session)
+    check_packages(packages, session)
+
+
+def _lineages(
+    settings: Settings, declared: Sequence[Declared], session: SparkSession
+) -> Mapping[str, Lineage]:
+    from statemigrate.scripts import ScriptFolder
+    from statemigrate.scripts.folder import lineages_if_any
+
+    if is_only_looking():
+        return fitting_lineages(declared, lineages_if_any(settings.migrations), settings)
+    lineages = ScriptFolder(settings.migrations).lineages()
+    own = {each.store: lineages[each.store] for each in declared if each.store in lineages}
+    check_scripts(own, session)
+    return own
