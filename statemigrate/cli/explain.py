@@ -19,11 +19,12 @@ def explain(settings: Settings, text: tuple[str, ...]) -> None:
     """Explain an error code, the text of an error, or a log: the cause, and what to do.
 
     TEXT is an error code of statemigrate, or the printed text of an error of statemigrate or Spark.
-    Without TEXT, the command reads standard input, for example a log. It explains each known error
-    once, in the order of the text. Exit code 1 if it knows none.
+    Without TEXT, or with -, the command reads standard input, for example a log. It explains each
+    known error once, in the order of the text. Exit code 1 if it knows none.
     """
     from statemigrate.commands.explain import explain as explanations
 
+    text = () if text == ("-",) else text
     if not text and sys.stdin.isatty():
         raise click.UsageError("Name a code, or give a log on standard input.")
     # A log may hold anything.

@@ -26,8 +26,18 @@ from statemigrate.formats.schema.nodes import (
 from statemigrate.formats.schema.resolution import matched_fields
 from statemigrate.lenses import Chain, Change, Lens
 from statemigrate.lenses.types import ddl_of
+from statemigrate.quoting import argument
 from statemigrate.scripts.inference import added, library_imports, moved, narrowed, question
-from statemigrate.scripts.source import Break, Doc, Indent, filling, leaf_literal, quoted, render
+from statemigrate.scripts.source import (
+    Break,
+    Comment,
+    Doc,
+    Indent,
+    filling,
+    leaf_literal,
+    quoted,
+    render,
+)
 
 Path = tuple[str, ...]
 
@@ -150,8 +160,13 @@ def _between(old: Record, new: Record, at: Path, renames: Mapping[Path, Path]) -
         one, other = (_joined(at, each) for each in (guessed[0].old, guessed[0].new))
         raise NotDeclarableError(f"{one} may have become {other}: --rename {one}={other} says so")
     taken_old, taken_new = [each.old for each in pairs], [each.new for each in pairs]
+    come = [
+        leaf
+        for path in unpaired(wanted, taken_new)
+        for leaf in _leaves(wanted, path, list(mine.values()))
+    ]
     for path in unpaired(rest, taken_old):
-        yield _dropped(rest, path, at)
+        yield _dropped(rest, path, at, [_joined(at, each) for each in come])
     for there, here in mine.items():
         yield from _renamed(there, here, at)
         yield from _typed(_at(old, there), _at(new, here), (*at, *here), renames)
@@ -160,9 +175,8 @@ def _between(old: Record, new: Record, at: Path, renames: Mapping[Path, Path]) -
         if each.reason == Reason.KEPT and each.old != each.new:
             yield _Call("rename", (_joined(at, each.old), each.new[-1]))
         yield from _typed(_at(rest, each.old), _at(wanted, each.new), (*at, *each.new), renames)
-    for path in unpaired(wanted, taken_new):
-        for leaf in _leaves(wanted, path, list(mine.values())):
-            yield _added(wanted, leaf, at)
+    for leaf in come:
+        yield _added(wanted, leaf, at)
 
 
 def _deeper(one: Path, other: Path, old: Record, new: Record) -> bool:
@@ -229,12 +243,16 @@ def _leaves(record: Record, path: Path, there: Sequence[Path]) -> Iterator[Path]
         yield from _leaves(record, (*path, each.name), there)
 
 
-def _dropped(record: Record, path: Path, at: Path) -> _Call:
+def _dropped(record: Record, path: Path, at: Path, come: Sequence[str]) -> _Call:
     label, found = _joined(at, path), _at(record, path)
     options = {} if accepts_none(found.type) else {"back": _leaf(filling(found), label)}
-    return _Call(
-        "drop", (label,), options, (question(f"`{label}` goes nowhere: is it meant to be lost?"),)
-    )
+    asked = [question(f"`{label}` goes nowhere: is it meant to be lost?")]
+    if come:
+        renamed = argument(f"{label}={come[0]}")
+        asked.append(
+            Comment(f"If it becomes `{come[0]}`, write this again with --rename {renamed}")
+        )
+    return _Call("drop", (label,), options, tuple(asked))
 
 
 def _added(record: Record, path: Path, at: Path) -> _Call:

@@ -171,8 +171,9 @@ def test_the_command_takes_the_words_of_an_error_without_quotes():
     assert result.stdout.startswith("SM-CHECKPOINT-023  ")
 
 
-def test_the_command_reads_a_log_and_says_in_which_lines():
-    result = run(input=LOG)
+@pytest.mark.parametrize("named", [(), ("-",)])
+def test_the_command_reads_a_log_and_says_in_which_lines(named):
+    result = run(*named, input=LOG)
     assert result.exit_code == 0
     assert "  found: in 2 lines, the first is line 3\n" in result.stdout
 

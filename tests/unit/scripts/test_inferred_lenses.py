@@ -51,6 +51,15 @@ def test_a_difference_that_lenses_say_is_declared(folder: Path) -> None:
     assert {each.kind for each in report.findings} == {"question"}
 
 
+def test_a_field_that_goes_may_be_the_one_that_comes(folder: Path) -> None:
+    _, found = written(folder, Struct("n INT, cents BIGINT"), Struct("n INT, euros DECIMAL(18,2)"))
+    assert found.get("change").words == ("drops cents", "adds euros")
+    assert "--rename cents=euros" in found.source
+    assert len(found.questions) == 2
+    declared = declaration(Struct("n INT, `a b` BIGINT"), Struct("n INT, c DECIMAL(18,2)"))
+    assert "--rename 'a b=c'" in declared.source
+
+
 def test_a_rename_is_never_guessed(folder: Path) -> None:
     wanted = Struct("title STRING, total INT, note STRING NOT NULL")
     script, found = written(folder, Struct("name STRING, total INT, note STRING NOT NULL"), wanted)
