@@ -358,7 +358,7 @@ def print_verified(found: Verified) -> None:
 def _print_rest(plan: dict[str, Any], found: Rewriting | Seeding) -> None:
     screen = console()
     for each in plan["answers"]:
-        print_sentence(f"  said: {each['name']} = {each['said']}")
+        print_sentence(f"  answered: {each['name']} = {each['said']}")
     if found.report is not None:
         screen.print()
         print_report(found.report)
