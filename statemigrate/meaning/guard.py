@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
@@ -110,8 +111,11 @@ def guard_operator(
     """
     if not hasattr(stream, "_jdf"):
         return
+    from statemigrate.native.feeder import before_first_batch
+
     files = open_files(checkpoint, stream.sparkSession)
-    committed, folder = CheckpointDirectory(files).last_commit(), f"{OPERATORS}/{name}"
+    directory, folder = CheckpointDirectory(files), f"{OPERATORS}/{name}"
+    committed = directory.last_commit()
     try:
         meaning = stream_meaning(stream, mode)
     except UnsupportedError as error:
@@ -128,7 +132,12 @@ def guard_operator(
         if known and not changes:
             forget_later(files, committed, folder)
             return
-    MeaningRecord(committed + 1, meaning, accepted, folder).write(files)
+    record = MeaningRecord(committed + 1, meaning, accepted, folder)
+    if directory.query_id() is None:
+        # The path may be a wrong one: nothing is written where no query runs.
+        before_first_batch(stream.sparkSession, files, folder, partial(record.write, files))
+    else:
+        record.write(files)
     for each in accepted:
         _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
 

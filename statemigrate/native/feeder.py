@@ -16,6 +16,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.files import Files
 from statemigrate.files.hadoop_jvm import has_jvm
 from statemigrate.native.chunks import Blocks, ChunkFiles, Cut, PlanRecord, cuts_of, is_source_of
 from statemigrate.native.deployed import Work, work_of
@@ -160,12 +162,27 @@ _LISTENERS: WeakKeyDictionary[SparkSession, Feeding] = WeakKeyDictionary()
 
 def feed(spark: SparkSession, files: ChunkFiles) -> None:
     """Feed the query of a checkpoint, from its next start in this session on."""
+    _listener(spark).add(files)
+
+
+def _listener(spark: SparkSession) -> Feeding:
     if spark not in _LISTENERS:
         _LISTENERS[spark] = Feeding(_work_reported_to(spark))
         spark.streams.addListener(_LISTENERS[spark])
         if has_jvm(spark):
             atexit.register(_stop, ref(spark), _LISTENERS[spark])
-    _LISTENERS[spark].add(files)
+    return _LISTENERS[spark]
+
+
+def before_first_batch(
+    spark: SparkSession, files: Files, name: str, action: Callable[[], None]
+) -> None:
+    """Do something once, when the query of a checkpoint starts in this session.
+
+    Spark waits for it before the first batch. A later action of the same ``name`` for the same
+    checkpoint replaces one that has not been done. An error is logged.
+    """
+    _listener(spark).before(files, name, action)
 
 
 def _work_reported_to(spark: SparkSession) -> Callable[[str, int], Work | None]:
@@ -199,6 +216,11 @@ class Feeding(StreamingQueryListener):
         self._work_of = work_of
         self._feeders: dict[str, Feeder] = {}
         self._runs: dict[str, tuple[Feeder, ...]] = {}
+        self._actions: dict[tuple[str, str], tuple[Files, Callable[[], None]]] = {}
+
+    def before(self, files: Files, name: str, action: Callable[[], None]) -> None:
+        """Do something once, when the query of a checkpoint starts."""
+        self._actions[files.location, name] = files, action
 
     def add(self, files: ChunkFiles) -> None:
         """Feed a backfill source; one feeder cuts its chunks, however often its query starts."""
@@ -207,6 +229,7 @@ class Feeding(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:
         """Make the first chunks; Spark waits for this before the first batch."""
         query = str(event.id)
+        self._act(query)
         # A query with several operators on pages has a backfill source for each.
         feeders = tuple(each for each in list(self._feeders.values()) if _is_of(each, query))
         if feeders:
@@ -214,6 +237,15 @@ class Feeding(StreamingQueryListener):
             others = {run: of for run, of in self._runs.items() if not {*of} & {*feeders}}
             self._runs = {**others, str(event.runId): feeders}
             self._safely(event, Feeder.begin)
+
+    def _act(self, query: str) -> None:
+        for key, (files, action) in list(self._actions.items()):
+            try:
+                if CheckpointDirectory(files).query_id() == query:
+                    del self._actions[key]
+                    action()
+            except Exception:
+                _LOG.exception("what query %s begins with was not done in %s", query, key[0])
 
     def onQueryProgress(self, event: Any) -> None:
         """Make the chunk of a later batch."""

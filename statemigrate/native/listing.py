@@ -16,7 +16,6 @@ from typing import Any
 from statemigrate.checkpoint.logs.entries import codec_of, read_commit, read_entry
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.stores.files import rocksdb_version, store_folder
-from statemigrate.checkpoint.stores.reading import snapshot_of
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json, whole_number
 from statemigrate.files.open import PathOrFiles, open_files
@@ -329,5 +328,8 @@ def column_families(files: Files, batch: int, operator: int) -> frozenset[str] |
     unique = None if not ids else ids[operator][0][0]
     codec = codec_of(read_entry(files, batch).conf)
     version = rocksdb_version(files, store_folder(operator, 0), batch + 1, unique, codec)
+    # It loads Arrow, which commands that only look at names do without.
+    from statemigrate.checkpoint.stores.reading import snapshot_of
+
     snapshot = snapshot_of(files, version)
     return frozenset(snapshot.families) if snapshot is not None and snapshot.families else None

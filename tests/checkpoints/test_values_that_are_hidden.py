@@ -33,6 +33,7 @@ def upgrade(value):
 '''
 COMMANDS = {
     "plan": ["plan", "CP"],
+    "preview": ["preview", "CP", "--code", "nothing:here"],
     "status": ["status", "CP"],
     "history": ["history", "--checkpoint", "CP"],
     "get": ["get", "orders", "CP", "hidden-customer-1"],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from typing import BinaryIO, Protocol
 
-from statemigrate.checkpoint.codecs import lz4, lzf, snappy, zstd
 from statemigrate.errors import UnsupportedError
+
+_CODECS = ("lz4", "lzf", "snappy", "zstd")
 
 
 class Compressor(Protocol):
@@ -46,8 +48,7 @@ def compressing(codec: str, sink: BinaryIO) -> Compressor:
 
 
 def _module(codec: str):  # type: ignore[no-untyped-def]  # a module has no type that says this
-    found = {"lz4": lz4, "lzf": lzf, "snappy": snappy, "zstd": zstd}.get(codec)
-    if found is None:
+    if codec not in _CODECS:
         raise UnsupportedError(
             "SM-STATE-017",
             f"state files of the codec {codec!r} are not understood",
@@ -55,4 +56,5 @@ def _module(codec: str):  # type: ignore[no-untyped-def]  # a module has no type
             found=codec,
             next_action="such files can only be read by the Spark and the classes that wrote them",
         )
-    return found
+    # Most of them load Arrow, which commands that only look at names do without.
+    return import_module(f"{__name__}.{codec}")

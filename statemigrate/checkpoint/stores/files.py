@@ -14,21 +14,10 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from statemigrate.checkpoint.codecs import compressing, decompressed, most_content
-from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.changelog import (
-    PUT,
-    Changes,
-    corrupt,
-    end_of_records,
-    flat,
-    read_records,
-    records,
-)
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files, parse_json
 from statemigrate.files.documents import Maybe, Table, check_shape
@@ -86,6 +75,8 @@ class Snapshot:
 def read_snapshot(source: BinaryIO, path: str) -> Snapshot:
     """What a zip says of itself; ``path`` is for messages. Raises `CorruptFileError`."""
     # Changelogs are Arrow's, which takes a while to load.
+    from statemigrate.checkpoint.stores.changelog import corrupt
+
     try:
         with zipfile.ZipFile(source) as archive, archive.open("metadata") as file:
             data = file.read(_LARGEST + 1)
@@ -101,6 +92,8 @@ def check_archive(source: BinaryIO, path: str) -> None:
 
     These are RocksDB's small files, which state is read without and Spark needs.
     """
+    from statemigrate.checkpoint.stores.changelog import corrupt
+
     try:
         with zipfile.ZipFile(source) as archive:
             _check_files(archive)
@@ -369,38 +362,3 @@ def _missing(files: Files, folder: str, version: int, name: str) -> CorruptFileE
         path=f"{files.location}/{folder}/{name}",
         version=version,
     )
-
-
-# The files of Spark's HDFS-backed provider: ``<version>.snapshot`` and ``<version>.delta``.
-#
-# Both have records without a header, compressed. A snapshot has all keys of its version, a delta
-# what the batch changed. Format: ``HDFSBackedStateStoreProvider.scala`` of apache/spark.
-
-
-def read_state_file(source: BinaryIO, codec: str, path: str) -> Iterator[Changes]:
-    """The records of a snapshot or delta; ``path`` is for messages.
-
-    Raises `CorruptFileError` for a damaged file, `UnsupportedError` for an unknown codec.
-    """
-    try:
-        most = most_content(codec, source)
-        yield from read_records(decompressed(codec, source), typed=False, most=most)
-    except ValueError as error:
-        raise corrupt(path, error) from error
-
-
-class SnapshotWriter:
-    """Writes the snapshot of a version."""
-
-    def __init__(self, sink: BinaryIO, codec: str) -> None:
-        self._out = compressing(codec, sink)
-
-    def put(self, keys: Rows, values: Rows) -> None:
-        """Take more keys, each once, with their values."""
-        rows = records(PUT, keys, values, typed=False)
-        self._out.write(flat(rows))
-
-    def close(self) -> None:
-        """Write the end; the file stays open."""
-        self._out.write(end_of_records(typed=False))
-        self._out.close()

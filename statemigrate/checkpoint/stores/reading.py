@@ -25,12 +25,8 @@ from statemigrate.checkpoint.logs.entries import (
 from statemigrate.checkpoint.rows.buffers import Rows, joined, numpy_array, within
 from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes, read_changelog
-from statemigrate.checkpoint.stores.files import (
-    Snapshot,
-    StoreVersion,
-    read_snapshot,
-    read_state_file,
-)
+from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, read_snapshot
+from statemigrate.checkpoint.stores.hdfs_files import read_state_file
 from statemigrate.checkpoint.stores.integrity import verified
 from statemigrate.files import Files
 

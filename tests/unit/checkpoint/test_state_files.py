@@ -22,12 +22,8 @@ from statemigrate.checkpoint.stores.changelog import (
     records,
     version_of,
 )
-from statemigrate.checkpoint.stores.files import (
-    SnapshotWriter,
-    empty_snapshot,
-    read_snapshot,
-    read_state_file,
-)
+from statemigrate.checkpoint.stores.files import empty_snapshot, read_snapshot
+from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter, read_state_file
 from statemigrate.checkpoint.stores.reading import fold
 from statemigrate.errors import CorruptFileError, UnsupportedError
 

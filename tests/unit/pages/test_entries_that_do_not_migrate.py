@@ -42,7 +42,7 @@ class Counted:
     def __init__(self) -> None:
         self.quarantined = 0
 
-    def add(self, touched: int, moved: int, quarantined: int, work: Any) -> None:
+    def add(self, accesses: Any, quarantined: int, work: Any) -> None:
         self.quarantined += quarantined
 
 
