@@ -130,7 +130,7 @@ def installed(python: Path, folder: Path) -> dict[str, str]:
 def test_scripts_are_made_and_checked_without_spark(python, tmp_path):
     command = [python, "-m", "statemigrate"]
     run(*command, "init", folder=tmp_path)
-    formats = ["--from", "total BIGINT", "--to", "total BIGINT, seen BIGINT"]
+    formats = ["--from", "total BIGINT", "--to", "total BIGINT, seen BIGINT", "--functions"]
     run(*command, "new", "auctions", "-m", "count visits", *formats, folder=tmp_path)
     (script,) = (tmp_path / "migrations" / "versions").glob("*.py")
     script.write_text(script.read_text().partition("def upgrade")[0] + COMPLETE)
