@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.examination import Diagnosis, Examined
     from statemigrate.commands.explain import Explanation, explain
     from statemigrate.commands.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.lens_edit import LensEdit
     from statemigrate.commands.lock import Locked
     from statemigrate.commands.new_checkpoint import rewrite
     from statemigrate.commands.new_code import NewCode
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from statemigrate.inspect.check_report import CheckReport, Finding
     from statemigrate.inspect.dry_run_file import dry_run_file
     from statemigrate.inspect.estimate import Pace
+    from statemigrate.inspect.lens_equality import Unequal
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.meaning.guard import guarded
     from statemigrate.metrics.batches import EmbeddedMetrics
@@ -142,6 +144,7 @@ _NAMES = {
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
     "statemigrate.commands.change_plan": "ChangePlan NamedPlan Plans",
+    "statemigrate.commands.lens_edit": "LensEdit",
     "statemigrate.commands.lock": "Locked",
     "statemigrate.commands.plan": "plan",
     "statemigrate.commands.plan_page": "plan_page",
@@ -174,6 +177,7 @@ _NAMES = {
     ),
     "statemigrate.formats": "Avro Comparison Format Struct Value",
     "statemigrate.inspect.check_report": "CheckReport Finding",
+    "statemigrate.inspect.lens_equality": "Unequal",
     "statemigrate.inspect.estimate": "Pace",
     "statemigrate.inspect.report": "DryRunReport",
     "statemigrate.meaning.guard": "guarded",
@@ -247,6 +251,7 @@ __all__ = [
     "Fork",
     "Format",
     "FormatError",
+    "LensEdit",
     "Lineage",
     "LineageError",
     "Locked",
@@ -303,6 +308,7 @@ __all__ = [
     "TransformError",
     "Trial",
     "Trials",
+    "Unequal",
     "UnsupportedError",
     "Value",
     "ValueMismatchError",

@@ -63,7 +63,8 @@ def _renames(
     "checkpoint",
     metavar="PATH",
     help="Record the format of the state in this checkpoint; without STORE, of each store "
-    "without a script. With --rebase: the branch that was applied to this checkpoint stays.",
+    "without a script. With --rebase: the branch that was applied to this checkpoint stays. With "
+    "--edit and --lens: prove them on its values too.",
 )
 @click.option(
     "--like",
@@ -80,12 +81,15 @@ def _renames(
     "--onto", metavar="REVISION", help="With --rebase: the head of the branch that stays."
 )
 @click.option(
-    "--apply", is_flag=True, help="With --rebase: write the scripts.  [default: only show them]"
+    "--apply",
+    is_flag=True,
+    help="With --rebase, or --edit and --lens: write the scripts.  [default: only show them]",
 )
 @click.option(
     "--edit",
     metavar="REVISION",
-    help="Open this script in your editor, and then show it, in place of writing a new one.",
+    help="Open this script in your editor, and then show it, in place of writing a new one. With "
+    "--lens: put lenses in the place of its functions.",
 )
 @click.option(
     "--lens/--functions",
@@ -139,9 +143,17 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
 
     --edit uses the editor in VISUAL, or in EDITOR, or else the first common editor that it finds.
     REVISION is as in `history --show`. The exit code is 1 if the script has a problem.
+
+    With --edit and --lens, the command finds lenses that do what the script's functions do, and
+    shows the script with them. It runs both on values made up from the formats, and on those in
+    --from-checkpoint. If they differ, or if a field has no lens, it shows these with the smallest
+    value, writes nothing, and the exit code is 1. --apply writes the script.
     """
     chosen_mode(
-        {"rebase": ("store", "onto", "apply", "checkpoint"), "edit": ()},
+        {
+            "rebase": ("store", "onto", "apply", "checkpoint"),
+            "edit": ("lens", "checkpoint", "apply", "operator"),
+        },
         (
             "store",
             "message",
@@ -157,7 +169,14 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
         ),
     )
     how = {"lens": lens, "rename": rename}
+    if edit is not None and lens:
+        from statemigrate.cli.lens_edit import declare_lenses
+
+        declare_lenses(settings, edit, checkpoint, apply=apply)
+        return
     if edit is not None:
+        if lens is not None or checkpoint is not None or apply:
+            raise click.UsageError("--edit takes --from-checkpoint and --apply with --lens.")
         from statemigrate.cli.scripts import print_details
         from statemigrate.commands.scripts import edit as edited
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from statemigrate.commands.current import Log, LogOf
     from statemigrate.commands.fleet import Named
+    from statemigrate.commands.lens_edit import LensEdit
     from statemigrate.commands.lock import Locked
     from statemigrate.commands.new_script import NewScript
     from statemigrate.commands.rebase import Rebase
@@ -180,6 +181,20 @@ def new(
 def new(*, edit: str, editor: str | None = ..., migrations: str | Path = ...) -> Details: ...
 
 
+@overload
+def new(
+    *,
+    edit: str,
+    lens: Literal[True],
+    from_checkpoint: str | Path | None = ...,
+    apply: bool = ...,
+    migrations: str | Path = ...,
+    operator: int | str | None = ...,
+    stores: Mapping[str, str] | None = ...,
+    spark: Spark = ...,
+) -> LensEdit: ...
+
+
 def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     store: str | None = None,
     message: str | None = None,
@@ -201,7 +216,7 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
-) -> NewScript | tuple[NewScript, ...] | Rebase | Details:
+) -> NewScript | tuple[NewScript, ...] | Rebase | Details | LensEdit:
     """Write a script after the store's newest one, or its first.
 
     ``old`` is the newest script's ``new``; ``new`` and ``upgrade`` are left for you to fill in
@@ -232,13 +247,28 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
 
     With ``edit``, a revision as in `history`, it opens that script in an editor, and returns its
     content and problems after the editor has closed. ``editor`` is a command with its arguments.
-    The default is ``VISUAL``, else ``EDITOR``, else the first common editor that is installed.
+    The default is ``VISUAL``, else ``EDITOR``, else the first common editor that is installed. With
+    ``lens`` too, it puts lenses in the place of the script's functions, if they make the same of
+    values made up from the formats and of those in ``from_checkpoint``. The result has what
+    differs. Without ``apply`` nothing is written.
 
     Raises `LineageError` if ``old`` is not the newest format or a baseline would not come first,
     and `ScriptError` if ``migrations`` is not a folder of scripts.
     """
     if edit is not None:
         require_alone("new", "edit", store=store, message=message, rebase=rebase or None)
+        if lens:
+            from statemigrate.commands.lens_edit import declare_lenses
+
+            return declare_lenses(
+                edit,
+                checkpoint=from_checkpoint,
+                apply=apply,
+                migrations=migrations,
+                operator=operator,
+                stores=stores,
+                spark=spark,
+            )
         from statemigrate.commands.scripts import edit as edited
 
         return edited(edit, migrations=migrations, editor=editor)
