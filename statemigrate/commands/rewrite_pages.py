@@ -34,7 +34,7 @@ from statemigrate.rewrite.plan import RewritePlan, laid_out, make_plan
 from statemigrate.rewrite.probe import operator_with, operator_with_pages
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.sources import NewSources, RewriteOptions
-from statemigrate.state.open import open_state
+from statemigrate.state.open import open_committed
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _made(
     """What pages would have of the state that Spark keeps by itself."""
     is_alone = sum(kind_of(each.name) is VARIABLES for each in shape.operators) == 1
     which = None if is_alone else operator.number
-    state = open_state(old.location, lineages, Project(operator=which, spark=spark))
+    state = open_committed(old.location, lineages, Project(operator=which, spark=spark))
     own = {name: each for name, each in state.stores.items() if name not in state.operator_stores}
     key = _without_metadata(state.key_of(next(iter(own), "")))
     check_grouping(key)

@@ -19,7 +19,7 @@ from statemigrate.native.adoption import WATCHED
 from statemigrate.native.deployment_check import StoreRecord, call_of, read_record
 from statemigrate.native.retrying import retried
 from statemigrate.quoting import argument
-from statemigrate.state.open import open_state, require_scripted
+from statemigrate.state.open import open_committed, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, planned
 
@@ -184,7 +184,7 @@ class _WayBack:
         return retried(self._look, self._checkpoint)
 
     def _look(self) -> Rollback:
-        with closing(open_state(self._checkpoint, self._lineages, self._project)) as state:
+        with closing(open_committed(self._checkpoint, self._lineages, self._project)) as state:
             back = _revisions(self._to, state, self._lineages)
             self._check_undo(back, state)
             targets = {**self._project.targets, **back}

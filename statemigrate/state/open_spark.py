@@ -47,10 +47,12 @@ def open_spark_state(
     lineages: Mapping[str, Lineage],
     project: Project,
     files: Remembered,
+    batch: int | None = None,
 ) -> SparkState:
-    """The state as of the last committed batch; see `statemigrate.state.open.open_state`."""
+    """The state of a committed batch, the last one by default; see `open_committed`."""
     newest = StoredCheckpoint(checkpoint, operator=project.operator, files=files)
-    batch = newest.committed_batch()
+    if batch is None:
+        batch = newest.committed_batch()
     reader = newest.at(batch)
     found = _operator_stores(reader, batch, project)
     operators = OperatorRows(reader, found, lineages)
