@@ -139,6 +139,8 @@ def new(
     *,
     from_checkpoint: str | Path,
     like: str | Path | None = ...,
+    lens: bool | None = ...,
+    rename: Mapping[str, str] | None = ...,
     migrations: str | Path = ...,
     operator: int | str | None = ...,
     stores: Mapping[str, str] | None = ...,
@@ -273,7 +275,9 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
             wanted = required("new", message, "a message")
             from statemigrate.commands.new_script import autogenerate_like
 
-            return autogenerate_like(from_checkpoint, like, wanted, **shared)
+            return autogenerate_like(
+                from_checkpoint, like, wanted, lens=lens, rename=rename, **shared
+            )
         if new is not None:
             from statemigrate.commands.new_script import change
 
