@@ -28,7 +28,7 @@ from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import engine_of, open_state
+from statemigrate.state.open import engine_of, open_committed
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, reported_stores, stored_store
 
@@ -250,7 +250,7 @@ def _in_files(
 def _in_state(
     checkpoint: str | Path, scripts: Survey, store: str | None, project: Project
 ) -> Mapping[str, StoredStore]:
-    with closing(open_state(checkpoint, {}, project)) as state:
+    with closing(open_committed(checkpoint, {}, project)) as state:
         return dict(_chosen(scripts, state, store))
 
 
