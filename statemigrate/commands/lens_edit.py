@@ -19,7 +19,7 @@ from statemigrate.quoting import argument
 from statemigrate.scripts.applied import read_applied
 from statemigrate.scripts.choosing import chosen
 from statemigrate.scripts.lens_text import DeclaredScript, declared
-from statemigrate.state.open import applied_by, open_state, require_store
+from statemigrate.state.open import applied_by, open_committed, require_store
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
@@ -155,7 +155,7 @@ def _of_state(
     require_store(checkpoint, store)
     lineages = {store: lineage}
     found = Equality()
-    with closing(open_state(checkpoint, lineages, project)) as state:
+    with closing(open_committed(checkpoint, lineages, project)) as state:
         plan = planned(state, store, lineages, project, rewrites=state.can_be_rewritten)
         families = [plan.target, *plan.sources]
         ways = {each.name: dict(_ways(lineage, migration, each.revision)) for each in families}
