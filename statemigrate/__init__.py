@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.scripts import init
     from statemigrate.commands.seed import Seeding
     from statemigrate.commands.sql import Selected, sql
+    from statemigrate.commands.squash import Squash
     from statemigrate.commands.status import (
         ComplementStatus,
         FamilyStatus,
@@ -158,6 +159,7 @@ _NAMES = {
     "statemigrate.commands.scripts": "init",
     "statemigrate.commands.seed": "Seeding",
     "statemigrate.commands.sql": "Selected sql",
+    "statemigrate.commands.squash": "Squash",
     "statemigrate.commands.status": "ComplementStatus FamilyStatus Status StoreStatus",
     "statemigrate.commands.status_page": "status_page",
     "statemigrate.commands.verbs": "backfill dry_run status",
@@ -290,6 +292,7 @@ __all__ = [
     "Selected",
     "SourceMetrics",
     "SqlError",
+    "Squash",
     "StartupError",
     "StateDiff",
     "StateTable",

@@ -83,13 +83,26 @@ def _renames(
 @click.option(
     "--apply",
     is_flag=True,
-    help="With --rebase, or --edit and --lens: write the scripts.  [default: only show them]",
+    help="With --rebase, --squash, or --edit and --lens: write the scripts.  "
+    "[default: only show them]",
 )
 @click.option(
     "--edit",
     metavar="REVISION",
     help="Open this script in your editor, and then show it, in place of writing a new one. With "
     "--lens: put lenses in the place of its functions.",
+)
+@click.option(
+    "--squash",
+    metavar="REVISION",
+    help="Make one script of STORE's scripts up to this one, if no checkpoint needs the others.",
+)
+@click.option(
+    "--accept-unknown",
+    metavar="NAME",
+    multiple=True,
+    help="With --squash: checkpoint that need not be read, by its name, or `unknown` for those "
+    "that the configuration does not name; may be repeated.",
 )
 @click.option(
     "--lens/--functions",
@@ -123,6 +136,8 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     onto: str | None,
     apply: bool,
     edit: str | None,
+    squash: str | None,
+    accept_unknown: tuple[str, ...],
     lens: bool | None,
     rename: dict[str, str],
 ) -> None:
@@ -148,11 +163,16 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     shows the script with them. It runs both on values made up from the formats, and on those in
     --from-checkpoint. If they differ, or if a field has no lens, it shows these with the smallest
     value, writes nothing, and the exit code is 1. --apply writes the script.
+
+    --squash makes one script of those up to REVISION, with the lenses of all if all have lenses. It
+    reads every checkpoint that the configuration names: none of them may have values of a revision
+    that would be gone. The other scripts are copied to squashed/ next to versions/.
     """
     chosen_mode(
         {
             "rebase": ("store", "onto", "apply", "checkpoint"),
             "edit": ("lens", "checkpoint", "apply", "operator"),
+            "squash": ("store", "apply", "accept_unknown"),
         },
         (
             "store",
@@ -181,6 +201,13 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
         from statemigrate.commands.scripts import edit as edited
 
         print_details(settings, edited(edit, migrations=settings.migrations))
+        return
+    if squash is not None:
+        from statemigrate.cli.squash import squash as squashed
+
+        if store is None:
+            raise click.UsageError("Missing argument 'STORE'.")
+        squashed(settings, store, squash, accept_unknown, apply=apply)
         return
     if rebase:
         from statemigrate.cli.rebase import rebase as put_on_top

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.lock import Locked
     from statemigrate.commands.new_script import NewScript
     from statemigrate.commands.rebase import Rebase
+    from statemigrate.commands.squash import Squash
     from statemigrate.formats import Format
     from statemigrate.inspect.check_report import CheckReport
     from statemigrate.native.session import Spark
@@ -183,6 +184,20 @@ def new(*, edit: str, editor: str | None = ..., migrations: str | Path = ...) ->
 
 @overload
 def new(
+    store: str,
+    *,
+    squash: str,
+    apply: bool = ...,
+    checkpoints: Named = ...,
+    accept_unknown: Sequence[str] = ...,
+    migrations: str | Path = ...,
+    stores: Mapping[str, str] | None = ...,
+    spark: Spark = ...,
+) -> Squash: ...
+
+
+@overload
+def new(
     *,
     edit: str,
     lens: Literal[True],
@@ -210,13 +225,16 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     apply: bool = False,
     edit: str | None = None,
     editor: str | None = None,
+    squash: str | None = None,
+    checkpoints: Named = (),
+    accept_unknown: Sequence[str] = (),
     lens: bool | None = None,
     rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
-) -> NewScript | tuple[NewScript, ...] | Rebase | Details | LensEdit:
+) -> NewScript | tuple[NewScript, ...] | Rebase | Details | LensEdit | Squash:
     """Write a script after the store's newest one, or its first.
 
     ``old`` is the newest script's ``new``; ``new`` and ``upgrade`` are left for you to fill in
@@ -252,6 +270,12 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     values made up from the formats and of those in ``from_checkpoint``. The result has what
     differs. Without ``apply`` nothing is written.
 
+    With ``squash``, a revision, it makes one script of the store's scripts up to that one. It has
+    the lenses of all if all have lenses, and else calls their functions. The others are copied to
+    ``squashed/``. None of ``checkpoints``, paths by name, may have values of a revision that would
+    be gone. ``accept_unknown`` names those that need not be read, and ``"unknown"`` stands for all
+    where none is given. Without ``apply`` nothing is written.
+
     Raises `LineageError` if ``old`` is not the newest format or a baseline would not come first,
     and `ScriptError` if ``migrations`` is not a folder of scripts.
     """
@@ -272,6 +296,19 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
         from statemigrate.commands.scripts import edit as edited
 
         return edited(edit, migrations=migrations, editor=editor)
+    if squash is not None:
+        from statemigrate.commands.squash import squash as squashed
+
+        return squashed(
+            required("new", store, "a store"),
+            squash,
+            apply=apply,
+            checkpoints=checkpoints,
+            accept_unknown=accept_unknown,
+            migrations=migrations,
+            stores=stores,
+            spark=spark,
+        )
     if rebase:
         from statemigrate.commands.rebase import rebase as rebased
 

@@ -48,10 +48,27 @@ def unchanged_findings(
     scripts = {(each.get("store"), each.get("revision")): each for each in _placed(found)}
     for entry, source in sources.items():
         script = scripts.get((entry.store, entry.revision))
+        squashed = _squashed_into(entry, scripts.values()) if script is None else None
+        if squashed is not None:
+            if squashed.replaces[entry.revision] != entry.checksum:
+                yield _edited(entry, squashed, source)
+            continue
         if script is not None and not script.was_applied_as(entry.checksum):
             yield _edited(entry, script, source)
         if script is None and entry.revision not in found.unread_revisions:
             yield _gone(entry, source, found)
+
+
+def _squashed_into(entry: _Entry, scripts: Iterable[Script]) -> Script | None:
+    """The script that an applied one was squashed into."""
+    return next(
+        (
+            each
+            for each in scripts
+            if each.get("store") == entry.store and entry.revision in each.replaces
+        ),
+        None,
+    )
 
 
 def _entries(applied: Applied) -> Iterator[_Entry]:

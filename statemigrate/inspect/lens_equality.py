@@ -15,7 +15,7 @@ from statemigrate.formats import Format, Value
 from statemigrate.inspect.field_effects import changes, shown
 from statemigrate.inspect.shrinking import shrunk
 from statemigrate.lenses import Change
-from statemigrate.migration import Direction, Path, Transform
+from statemigrate.migration import Direction, Migration, Path, Transform
 from statemigrate.state.protocol import Document, Part
 
 _GROUPS = 20
@@ -93,7 +93,7 @@ class Comparison:
     new: Format
     upgrade: Transform
     downgrade: Transform | None
-    change: Change
+    change: Change | Migration
 
     def compare(self, values: Iterable[Value], way: Direction, found: Equality) -> None:
         """Take values of the format before ``way`` through both, and note what differs."""

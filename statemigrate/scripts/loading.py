@@ -8,7 +8,7 @@ import re
 import sys
 import tokenize
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,7 +123,14 @@ class Script:
 
     def was_applied_as(self, recorded: str) -> bool:
         """Whether a checksum that was recorded when a script was applied is this one's."""
-        return recorded in (self.checksum, self.text_checksum)
+        own = self.replaces.get(self.get("revision"))
+        return recorded in (self.checksum, self.text_checksum, own)
+
+    @property
+    def replaces(self) -> Mapping[str, str]:
+        """The checksums of the scripts that were squashed into this one, by revision."""
+        found = self.get("replaces", {})
+        return found if isinstance(found, dict) else {}
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:
