@@ -274,3 +274,22 @@ def test_a_squash_can_be_squashed_again(tmp_path, bodies):
     assert found.replaces == ("r3", "r4")
     assert folder.lineage("items").revisions == ("base", "r4")
     assert made(folder, "base", "r4", values) == expected
+    assert check(migrations=folder.directory).passed
+
+
+def test_a_copy_that_was_edited_is_found(tmp_path):
+    folder = scripts(tmp_path, [LENSES[0], BY_HAND, *LENSES[2:]])
+    squashed(folder, apply=True, **UNKNOWN)
+    path = folder.directory / "squashed" / "items_r2.py"
+    path.write_text(path.read_text().replace("scaleb(-2)", "scaleb(-3)"))
+    (finding,) = check(migrations=folder.directory).findings
+    assert (finding.kind, finding.path) == ("applied", str(path))
+
+
+def test_an_applied_script_that_was_edited_before_it_was_squashed_is_found(tmp_path):
+    folder = scripts(tmp_path, LENSES)
+    applied = {each.revision: each.checksum for each in folder.lineage("items").migrations}
+    write_applied(folder.directory, {"items": {**applied, "r2": "f" * 64}})
+    squashed(folder, apply=True, **UNKNOWN)
+    (finding,) = check(migrations=folder.directory).findings
+    assert (finding.kind, finding.revision) == ("applied", "r2")
