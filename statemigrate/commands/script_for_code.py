@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from statemigrate.native.session import Spark
 
 
-def autogenerate_for(
+def autogenerate_for(  # noqa: PLR0913 - all by name
     checkpoint: str | Path,
     target: NewCode,
     message: str,
@@ -53,9 +53,9 @@ def autogenerate_for(
     The new code runs once on empty streams. If the meaning of the old code is known, by its
     function or its lock file in ``target``, or by the checkpoint's record, new keys are computed
     from old ones, and values whose keys meet are merged. What nothing tells is a question in the
-    script. The folder of scripts is made if there is none. ``lens`` and ``rename`` are as in `new`; a
-    script that changes keys has functions. ``stores`` has the project's names for
-    the stores of operators.
+    script. The folder of scripts is made if there is none. ``lens`` and ``rename`` are as in `new`;
+    a script that changes keys has functions. ``stores`` has the project's names for the stores of
+    operators.
 
     Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
     a store leads to another format than the checkpoint's, `CodeError` for code that does not run
