@@ -168,7 +168,7 @@ def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[
 
 
 def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:
-    """The details of a plan: how much, of which families, and how fast it may go."""
+    """The details of a plan: how much, which families, and how fast it may go."""
     figures = {"keys": str(plan.keys), "families": ", ".join(plan.families)}
     if plan.withdrawn:
         figures["withdrawn"] = str(plan.withdrawn)

@@ -400,6 +400,8 @@ def autogenerate_like(
     message: str,
     *,
     store: str | None = None,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
     stores: Mapping[str, str] | None = None,
 ) -> tuple[NewScript, ...]:
@@ -407,8 +409,8 @@ def autogenerate_like(
 
     ``like`` is a checkpoint that the new code made, on any input. Only files of both are read. The
     script migrates values and keys of ``checkpoint`` to those of ``like``. It matches columns by
-    name, and asks a question for the rest. ``stores`` has the project's names for the stores of
-    operators.
+    name, and asks a question for the rest. ``lens`` and ``rename`` are as in `new`; a script that
+    changes keys has functions. ``stores`` has the project's names for the stores of operators.
 
     Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
     a store leads to another format than the checkpoint's, and the errors of `ScriptFolder`.
@@ -422,7 +424,9 @@ def autogenerate_like(
             _require(store, str(place), found)
     both = [name for name in before if name in after and store in (None, name)]
     return tuple(
-        _written_like(folder, scripts, name, message, before[name], after[name])
+        _written_like(
+            folder, scripts, name, message, before[name], after[name], lenses=lens, renames=rename
+        )
         for name in both
         if _differ(before[name], after[name])
     )
@@ -457,6 +461,7 @@ def _written_like(
     message: str,
     before: OperatorStore,
     after: OperatorStore,
+    **how: Any,
 ) -> NewScript:
     keys = KeyChange(
         struct_from_json(before.key), struct_from_json(after.key), is_list=before.is_join
@@ -467,11 +472,11 @@ def _written_like(
         old=_continued(scripts, store, struct_from_json(before.value)),
         new=struct_from_json(after.value),
         infer=True,
-        keys=keys if keys.changes else None,
         notes=notes_on(after),
         scripts=scripts,
+        **({"keys": keys, "lenses": False} if keys.changes else how),
     )
-    return NewScript(store, path, False, load(path).questions)
+    return _result(store, path, is_baseline=False)
 
 
 def _continued(scripts: Survey, store: str, held: Format) -> Format:

@@ -52,7 +52,7 @@ class StateCosts:
 
 
 def costs_of(files: Files, shape: CheckpointShape) -> StateCosts:
-    """The costs for the state of a checkpoint, of which only listings and snapshots are read.
+    """The costs for the state of a checkpoint. Only listings and snapshots are read.
 
     Raises `CorruptFileError` where a file is missing.
     """

@@ -161,7 +161,7 @@ def rollback(  # noqa: PLR0913 - all but two by name
 
 
 class _WayBack:
-    """The way of one checkpoint, looked at anew each time."""
+    """The way of one checkpoint, looked at again each time."""
 
     def __init__(
         self,
@@ -386,9 +386,9 @@ class _WayBack:
     def _words(self) -> list[str]:
         """The options that say the same on the command line."""
         to = self._to
-        said = [to] if isinstance(to, str) else [f"{store}={at}" for store, at in to.items()]
+        targets = [to] if isinstance(to, str) else [f"{store}={at}" for store, at in to.items()]
         return [
-            *(f"--to {argument(each)}" for each in said),
+            *(f"--to {argument(each)}" for each in targets),
             *(["--undo"] if self._undo else []),
             *([self._option.strip()] if self._option else []),
         ]

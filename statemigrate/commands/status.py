@@ -149,7 +149,7 @@ class StoreStatus:
 
     @property
     def is_dual(self) -> bool:
-        """Whether reads search other families besides the target's."""
+        """Whether reads search other families than the target's."""
         return bool(self.families)
 
     def paced(self, gone: int | None, elapsed: float) -> StoreStatus:

@@ -236,7 +236,7 @@ def export(  # noqa: PLR0913 - all but three by name
     if target is not None:
         check_target(target)
     require_store(str(checkpoint), store)
-    # What a stream was given cannot be taken back where a look begins anew.
+    # What a stream was given cannot be taken back where a look begins again.
     with (
         open_state(checkpoint, **project.keywords) as state,
         TemporaryFile() if target is None else replacing(target, private=True) as stream,

@@ -275,7 +275,7 @@ class _Last:
 
 
 _AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
-"""Types of which PySpark hands values to Arrow without a look at them."""
+"""Types whose values PySpark hands to Arrow without a look at them."""
 _OF_ONE_SIZE = (*_AS_THEY_ARE, "date", "timestamp", "timestamp_ntz", "decimal")
 _TEXT = "string"
 

@@ -230,7 +230,7 @@ class ObservedCheckpoint:
 
         What is returned leaves the ``document`` under its ``name``, in which one start follows the
         other. Both raise `CheckpointInUseError` where another driver has begun. On a store that
-        cannot tell two of them apart this is only said, since Spark runs there too.
+        cannot distinguish two of them this is only a warning, since Spark runs there too.
         """
         files = self.files
         try:

@@ -293,7 +293,7 @@ class RunOnPages:
             expected="one `paged` with this operator= in a query, and one without any",
             found="a second of the same query, or a start of other code",
             next_action="give each `paged` of the query a name of its own, operator='...', which "
-            "it keeps for good; where there is only one, call it anew right before the query "
+            "it keeps for good; where there is only one, call it again right before the query "
             "starts; nothing of this batch was written",
             path=checkpoint,
             operator=operator,

@@ -348,7 +348,7 @@ def _unknown(store: str, name: str, known: frozenset[str]) -> PageError:
         expected=f"one of {', '.join(sorted(known))}",
         found=name,
         next_action="restart the query, which compares code, scripts and pages again; if this is "
-        "said again, bring back the scripts that the checkpoint was last run with",
+        "given again, bring back the scripts that the checkpoint was last run with",
         store=store,
         family=name,
     )

@@ -217,7 +217,7 @@ class Pages:
 class PagedState(SparkState):
     """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one.
 
-    ``operator_state`` has, besides the ``pages``, the state of other operators of the query.
+    ``operator_state`` has, next to the ``pages``, the state of other operators of the query.
     """
 
     engine = "paged"

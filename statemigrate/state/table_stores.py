@@ -335,7 +335,7 @@ class SparkCatalog:
             for store in self._of_operator(families):
                 owners.setdefault(store.name, []).append(number)
                 found[f"{number}.{store.name}"] = store
-        # A name that two operators have is told apart by their numbers.
+        # The operator's number distinguishes a name that two operators have.
         return {
             name if len(owners[name]) == 1 else f"operator-{number}.{name}": store
             for key, store in found.items()
