@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.retire import Retirement
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
+    from statemigrate.commands.script_for_code import autogenerate_for
     from statemigrate.commands.script_verbs import check, history, new
     from statemigrate.commands.scripts import init
     from statemigrate.commands.seed import Seeding
@@ -143,6 +144,7 @@ _NAMES = {
     "statemigrate.commands.new_checkpoint": "rewrite",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
+    "statemigrate.commands.script_for_code": "autogenerate_for",
     "statemigrate.commands.change_plan": "ChangePlan NamedPlan Plans",
     "statemigrate.commands.lens_edit": "LensEdit",
     "statemigrate.commands.lock": "Locked",
@@ -314,6 +316,7 @@ __all__ = [
     "ValueMismatchError",
     "Verified",
     "autogenerate",
+    "autogenerate_for",
     "autogenerate_like",
     "backfill",
     "backfill_status",

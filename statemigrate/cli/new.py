@@ -17,6 +17,7 @@ from statemigrate.cli.options import (
     shared_options,
 )
 from statemigrate.cli.output import console, print_json
+from statemigrate.cli.rewrite import input_options, lock_option, new_code_of, old_code_option
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -72,6 +73,15 @@ def _renames(
     help="With --from-checkpoint: write the migration from its operators' state to that in PROBE, "
     "a checkpoint that the new code made on any input.",
 )
+@click.option(
+    "--code",
+    metavar="MODULE:FUNCTION",
+    help="With --from-checkpoint: write the migration to the state of this code, from streams to "
+    "the result, also where only the keys are computed from something else.",
+)
+@input_options
+@old_code_option
+@lock_option
 @click.option(
     "--rebase",
     is_flag=True,
@@ -132,6 +142,11 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     reference: str | None,
     checkpoint: str | None,
     like: str | None,
+    code: str | None,
+    inputs: tuple[str, ...],
+    mode: str | None,
+    old_code: str | None,
+    lock: str | None,
     rebase: bool,
     onto: str | None,
     apply: bool,
@@ -149,6 +164,11 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     script declares them; a field has another name only where --rename says so. --from-checkpoint
     and --to write all that a store's first change needs: the folder, the record of the format that
     the state has, and the script.
+
+    With --from-checkpoint and --code, for state of Spark's own operators, the script makes the keys
+    and values of the new code of the old ones, for `rewrite`. A new key is computed from the old
+    key, and values of two keys that become one are merged, as far as the code says how; --old-code
+    or --lock names the code that wrote the state. The rest is a QUESTION in the script.
 
     A store has two heads if two people each wrote a script on the same one. With --rebase, the
     branch that was applied stays, or else the older one. The scripts of the other branch follow it,
@@ -183,6 +203,11 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
             "reference",
             "checkpoint",
             "like",
+            "code",
+            "inputs",
+            "mode",
+            "old_code",
+            "lock",
             "operator",
             "lens",
             "rename",
@@ -220,12 +245,20 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     _check_usage(reference, checkpoint, formats=bool(old or baseline or (new and not is_change)))
     if like is not None and checkpoint is None:
         raise click.UsageError("--like needs --from-checkpoint, the state that there is.")
-    if like is not None and message is None:
+    if code is not None and (checkpoint is None or new is not None or like is not None):
+        raise click.UsageError("--code needs --from-checkpoint, without --to and --like.")
+    if code is None and (inputs or mode or old_code or lock):
+        raise click.UsageError("--input, --output-mode, --old-code and --lock need --code.")
+    if (like or code) is not None and message is None:
         raise click.UsageError("Missing option '-m' / '--message'.")
     if is_change:
         if store is None or message is None:
             raise click.UsageError("--from-checkpoint with --to needs STORE and --message.")
         _change(settings, str(checkpoint), store, message, _format(new), how)
+    elif code is not None:
+        target = {"code": code, "inputs": inputs, "mode": mode, "like": None}
+        target |= {"old_code": old_code, "lock": lock}
+        _for_code(settings, str(checkpoint), target, str(message), store)
     elif checkpoint is not None and like is not None:
         _like(settings, checkpoint, like, str(message), store, how)
     elif checkpoint is not None:
@@ -367,6 +400,25 @@ def _like(
     _print_written(settings, written, "the state of both is the same")
 
 
+def _for_code(
+    settings: Settings, checkpoint: str, target: dict[str, Any], message: str, store: str | None
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.script_for_code import autogenerate_for
+
+    with spark_when_needed() as spark:
+        written = autogenerate_for(
+            checkpoint,
+            new_code_of(target),
+            message,
+            store=store,
+            migrations=settings.migrations,
+            stores=configuration().stores,
+            spark=spark,
+        )
+    _print_written(settings, written, "the code keeps the same state by the same keys", checkpoint)
+
+
 def _autogenerate(
     settings: Settings, reference: str, message: str, store: str | None, how: dict[str, Any]
 ) -> None:
@@ -376,7 +428,9 @@ def _autogenerate(
     _print_written(settings, written, "the code declares the head's format")
 
 
-def _print_written(settings: Settings, written: Sequence[NewScript], nothing: str) -> None:
+def _print_written(
+    settings: Settings, written: Sequence[NewScript], nothing: str, checkpoint: str | None = None
+) -> None:
     if settings.json:
         print_json([_document(script) for script in written])
         return
@@ -385,7 +439,7 @@ def _print_written(settings: Settings, written: Sequence[NewScript], nothing: st
         screen.print(f"Nothing to migrate: {nothing}")
     for script in written:
         screen.print(f"Wrote {script.path}")
-        for line in _remarks(script):
+        for line in _remarks(script, checkpoint):
             screen.print(line)
 
 
@@ -398,15 +452,15 @@ def _document(script: NewScript) -> dict[str, Any]:
     }
 
 
-def _remarks(script: NewScript) -> list[str]:
+def _remarks(script: NewScript, checkpoint: str | None) -> list[str]:
     if script.is_baseline:
         return [
             f"Store {script.store} had no script: this one records the format the code declares"
         ]
-    return [
-        *_answer(script.questions),
-        f"Next: statemigrate history --show {argument(script.store)}",
-    ]
+    next_command = f"statemigrate history --show {argument(script.store)}"
+    if checkpoint is not None:
+        next_command = f"statemigrate dry-run {argument(script.store)} {argument(checkpoint)}"
+    return [*_answer(script.questions), f"Next: {next_command}"]
 
 
 def _answer(asked: Sequence[Question]) -> list[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.fleet import Named
     from statemigrate.commands.lens_edit import LensEdit
     from statemigrate.commands.lock import Locked
+    from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.new_script import NewScript
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.squash import Squash
@@ -141,6 +142,7 @@ def new(
     *,
     from_checkpoint: str | Path,
     like: str | Path | None = ...,
+    target: NewCode | None = ...,
     lens: bool | None = ...,
     rename: Mapping[str, str] | None = ...,
     migrations: str | Path = ...,
@@ -220,6 +222,7 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     autogenerate: str | None = None,
     from_checkpoint: str | Path | None = None,
     like: str | Path | None = None,
+    target: NewCode | None = None,
     rebase: bool = False,
     onto: str | None = None,
     apply: bool = False,
@@ -254,7 +257,9 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     writes the script that changes ``store``, after that record and after the folder if there is
     none. With ``like``, a
     checkpoint that the new code made, the scripts migrate the state to that of ``like``, as
-    `statemigrate.autogenerate_like` does. These three return a tuple of the written scripts.
+    `statemigrate.autogenerate_like` does. With ``target``, the new code itself, they also compute
+    its keys from the old ones, as `statemigrate.autogenerate_for` does. All of these return a tuple
+    of the written scripts.
 
     With ``rebase`` it puts one of a store's two branches on top of the other's head, as after a
     merge in git. ``onto`` is the head of the branch that stays. By default that is the branch that
@@ -320,12 +325,13 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
             checkpoint=from_checkpoint,
         )
     formats = {"old": old, "new": new, "baseline": baseline or None}
-    if like is not None and from_checkpoint is None:
+    if (like is not None or target is not None) and from_checkpoint is None:
+        given = "like" if target is None else "target"
         raise StatemigrateError(
             "SM-CLI-002",
-            "new is text like, and no state that is to become so",
+            f"new is given {given} without the state that changes",
             expected="from_checkpoint, the state that there is",
-            found="like alone",
+            found=f"{given} alone",
             next_action="add from_checkpoint",
         )
     if from_checkpoint is not None:
@@ -335,9 +341,17 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
             autogenerate=autogenerate,
             old=old,
             baseline=baseline or None,
-            **({} if like is None else {"new": new}),
+            **({} if like is None and target is None else {"new": new}),
         )
         shared: dict[str, Any] = {"store": store, "migrations": migrations, "stores": stores}
+        if target is not None:
+            require_alone("new", "target", like=like)
+            from statemigrate.commands.script_for_code import autogenerate_for
+
+            wanted = required("new", message, "a message")
+            return autogenerate_for(
+                from_checkpoint, target, wanted, lens=lens, rename=rename, spark=spark, **shared
+            )
         if like is not None:
             wanted = required("new", message, "a message")
             from statemigrate.commands.new_script import autogenerate_like

@@ -67,6 +67,8 @@ def copy_findings(found: Survey, directory: Path) -> Iterator[Finding]:
     copies = {path: path.read_text("utf-8") for path in (directory / FOLDER).glob("[!_]*.py")}
     texts = [*(each.source for each in found.scripts), *copies.values()]
     recorded = {checksum for text in texts for checksum in _CHECKSUM.findall(text)}
+    # A squash that was interrupted has copied scripts that are still there.
+    recorded |= {each.checksum for each in found.scripts}
     for path, text in sorted(copies.items()):
         try:
             checksum = code_checksum(text)

@@ -15,7 +15,7 @@ from statemigrate.deployment import StoredStore, is_family_of, store_of
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import directory_of, read_record
 from statemigrate.quoting import argument
@@ -69,7 +69,7 @@ def open_committed(
     if lineages:
         require_scripted(project.targets, lineages)
     given = project.spark
-    files = Remembered(open_files(path, None if callable(given) else given))
+    files = Remembered(files_to_read(path, None if callable(given) else given))
     if engine_of(path, files) == "embedded":
         # RocksDB is loaded where it is needed alone.
         from statemigrate.state.embedded import EmbeddedState
@@ -215,7 +215,7 @@ def applied_by(checkpoint: str) -> Applied:
         from statemigrate.embedded.continuation import last_committed
         from statemigrate.embedded.layout import Layout
 
-        manifest = last_committed(Layout.of(checkpoint))
+        manifest = last_committed(Layout.over(files_to_read(checkpoint)))
         return _checksums(manifest.stores if manifest else {})
     from statemigrate.pages.record import records
 

@@ -16,7 +16,7 @@ from statemigrate.errors import (
     shown,
 )
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import is_missing
@@ -180,7 +180,7 @@ class StateTables:
             return EmbeddedCatalog(self.checkpoint, self._project, batch)
         given = self._project.spark
         # A remote file system starts a session by itself, if none is active.
-        files = open_files(self.checkpoint, None if callable(given) else given)
+        files = files_to_read(self.checkpoint, None if callable(given) else given)
         return SparkCatalog(Remembered(files), self._project, batch)
 
     def rows_of(self, name: str) -> StoreRows:
