@@ -453,6 +453,8 @@ def _document(script: NewScript) -> dict[str, Any]:
 
 
 def _remarks(script: NewScript, checkpoint: str | None) -> list[str]:
+    if script.is_baseline and checkpoint is not None:
+        return ["It records the format and the keys that the state has"]
     if script.is_baseline:
         return [
             f"Store {script.store} had no script: this one records the format the code declares"

@@ -62,7 +62,7 @@ def planned_for(
         wanted,
         project.lineages,
         has_scripts,
-        costs_of(files, shape) if asks else None,
+        costs_of(files, shape, has_pages=bool(pages)) if asks else None,
         pages,
         _rekeyed(shape, found, old, rewrite, project.stores),
     )

@@ -19,7 +19,13 @@ from statemigrate.commands.new_code import (
     meaning_of,
     probed,
 )
-from statemigrate.commands.new_script import NewScript, StoreChange, in_both, write_changes
+from statemigrate.commands.new_script import (
+    NewScript,
+    StoreChange,
+    baseline,
+    in_both,
+    write_changes,
+)
 from statemigrate.files.open import open_files
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.meaning import CodeMeaning, OperatorMeaning
@@ -53,8 +59,9 @@ def autogenerate_for(  # noqa: PLR0913 - all by name
     The new code runs once on empty streams. If the meaning of the old code is known, by its
     function or its lock file in ``target``, or by the checkpoint's record, new keys are computed
     from old ones, and values whose keys meet are merged. What nothing tells is a question in the
-    script. The folder of scripts is made if there is none. ``lens`` and ``rename`` are as in `new`;
-    a script that changes keys has functions. ``stores`` has the project's names for the stores of
+    script. Before the first script that changes keys comes a baseline with the keys that the state
+    has. The folder of scripts is made if there is none. ``lens`` and ``rename`` are as in `new`; a
+    script that changes keys has functions. ``stores`` has the project's names for the stores of
     operators.
 
     Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
@@ -75,7 +82,13 @@ def autogenerate_for(  # noqa: PLR0913 - all by name
     if not Path(migrations).exists():
         ScriptFolder.create(migrations)
     folder = ScriptFolder(migrations)
-    return write_changes(folder, message, changes, lenses=lens, renames=rename)
+    known = folder.survey().stores
+    written: tuple[NewScript, ...] = ()
+    for name, change in changes.items():
+        if change.rekeys and name not in known:
+            # State has the oldest revision with its keys; equal keys alone do not say which that is.
+            written += baseline(checkpoint, store=name, migrations=migrations, stores=stores)
+    return *written, *write_changes(folder, message, changes, lenses=lens, renames=rename)
 
 
 def changes_of_stores(
@@ -95,7 +108,7 @@ def _change(
     before: OperatorStore, after: OperatorStore, old: CodeMeaning | None, new: CodeMeaning
 ) -> StoreChange:
     was, now = _operator_of(old, before), _operator_of(new, after)
-    if now is None or not now.keys or before.is_join:
+    if now is None or before.is_join:
         return StoreChange.by_name(before, after)
     known = None if was is None else was.keys
     keys = KeyChange(
