@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.directory import directory_of
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, OperatorStore, operator_stores
 from statemigrate.checkpoint.operators.described import meanings
 from statemigrate.checkpoint.operators.metadata import operator_names
@@ -21,7 +22,6 @@ from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage, Question
-from statemigrate.native.deployment_check import directory_of
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from statemigrate.checkpoint.directory import directory_of
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
@@ -42,7 +43,6 @@ from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
 from statemigrate.native.deployment_check import (
     ObservedCheckpoint,
     StoreRecord,
-    directory_of,
     is_planning,
     read_record,
     write_record,

@@ -23,7 +23,6 @@ from statemigrate.native.retrying import is_missing
 from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
-from statemigrate.state.protocol import no_such_store
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -129,6 +128,8 @@ class StateTables:
     def __getitem__(self, name: str) -> StateTable:
         """A store. Raises `CheckpointError` for a name that is none."""
         if name not in self._catalog.names:
+            from statemigrate.state.protocol import no_such_store
+
             raise no_such_store(self.checkpoint, name, self.stores)
         return StateTable(self, name)
 
