@@ -26,7 +26,10 @@ _WORKS = {
     "first row": (_TABLE + "next(table.batches())", 0.5),
     "into Arrow": (_TABLE + "assert table.to_arrow().num_rows == {keys}", 2.0),
     "one key": (_TABLE + "assert table.get('customer-{last}')", 0.5),
-    "difference of two batches": (_TABLE + "assert table.changes(table.batch - 1).num_rows == {changed}", 2.0),
+    "difference of two batches": (
+        _TABLE + "assert table.changes(table.batch - 1).num_rows == {changed}",
+        2.0,
+    ),
     "count and sum in SQL": (
         _OPEN + f"state.sql({_SQL!r})",
         2.0,

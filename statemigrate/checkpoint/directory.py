@@ -7,7 +7,6 @@ import time
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json
-from statemigrate.files.open import files_to_read
 
 OWN = "statemigrate"
 """The folder of everything in a checkpoint that Spark does not know."""
@@ -229,8 +228,3 @@ def time_since(timestamp: int) -> str:
 def seconds_since(timestamp: int) -> float:
     """Seconds since a ``timestamp``, in milliseconds since 1970."""
     return time.time() - timestamp / 1000
-
-
-def directory_of(checkpoint: str, files: Files | None = None) -> CheckpointDirectory:
-    """The directory of a checkpoint, a path or URI, whose ``files`` may be open already."""
-    return CheckpointDirectory(files or files_to_read(checkpoint), checkpoint)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import directory_of
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, OperatorStore, operator_stores
 from statemigrate.checkpoint.operators.described import meanings
 from statemigrate.checkpoint.operators.metadata import operator_names
@@ -28,7 +27,7 @@ from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import engine_of, open_state
+from statemigrate.state.open import directory_of, engine_of, open_state
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, reported_stores, stored_store
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import directory_of
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 
 Engine = Literal["embedded", "native"]
+
+
+def directory_of(checkpoint: str, files: Files | None = None) -> CheckpointDirectory:
+    """The directory of a checkpoint, a path or URI, whose ``files`` may be open already."""
+    return CheckpointDirectory(files or files_to_read(checkpoint), checkpoint)
 
 
 def engine_of(checkpoint: str | Path, files: Files | None = None) -> Engine:
