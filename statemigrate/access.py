@@ -9,9 +9,8 @@ found in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from statemigrate.complements import Complements
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.families import (
     BlockFamily,
@@ -25,8 +24,11 @@ from statemigrate.families import (
     first_of_each_key,
 )
 from statemigrate.formats import Value
-from statemigrate.lenses import Complement
 from statemigrate.migration import Path
+
+if TYPE_CHECKING:
+    from statemigrate.complements import Complements
+    from statemigrate.lenses import Complement
 
 V = TypeVar("V")
 _NO_KEY: Any = object()
@@ -290,6 +292,8 @@ class DualAccess(Generic[V]):
 
     def _carry_complement(self, key: Key, complements: Complements) -> None:
         """Give a value that was written unread the complement that it would have after a read."""
+        from statemigrate.lenses import Complement
+
         found = self._find(key)
         if found is None:
             return

@@ -21,14 +21,13 @@ from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage, Question
-from statemigrate.native.deployment_check import directory_of
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.rekeying import KeyChange
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import engine_of, open_committed
+from statemigrate.state.open import directory_of, engine_of, open_committed
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, reported_stores, stored_store
 

@@ -86,7 +86,7 @@ def autogenerate_for(  # noqa: PLR0913 - all by name
     written: tuple[NewScript, ...] = ()
     for name, change in changes.items():
         if change.rekeys and name not in known:
-            # State has the oldest revision with its keys; equal keys alone do not say which that is.
+            # State has the oldest revision with its keys. Equal keys do not say which that is.
             written += baseline(checkpoint, store=name, migrations=migrations, stores=stores)
     return *written, *write_changes(folder, message, changes, lenses=lens, renames=rename)
 

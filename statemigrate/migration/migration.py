@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from types import CodeType, FunctionType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.errors import LineageError
 from statemigrate.formats import Format, Value
-from statemigrate.lenses.change import Change
+
+if TYPE_CHECKING:
+    from statemigrate.lenses.change import Change
 
 BASE = "base"
 """The revision of state that was written before the store's first migration."""

@@ -326,11 +326,6 @@ def _lent(files: Files) -> ServedFiles | None:
     return served(files)
 
 
-def directory_of(checkpoint: str, files: Files | None = None) -> CheckpointDirectory:
-    """The directory of a checkpoint, a path or URI, whose ``files`` may be open already."""
-    return CheckpointDirectory(files or files_to_read(checkpoint), checkpoint)
-
-
 def running() -> tuple[str | None, int | None]:
     """The query and the batch that this task is of; None outside of one."""
     from pyspark import TaskContext

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
@@ -42,7 +43,6 @@ from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
 from statemigrate.native.deployment_check import (
     ObservedCheckpoint,
     StoreRecord,
-    directory_of,
     is_planning,
     read_record,
     write_record,
@@ -282,7 +282,7 @@ def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
 
     Spark drops a state variable that no code declares, and says nothing.
     """
-    batch = directory_of(checkpoint).last_commit()
+    batch = CheckpointDirectory(open_files(checkpoint), checkpoint).last_commit()
     if batch < 0:
         return
     record = read_record(checkpoint)

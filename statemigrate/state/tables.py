@@ -24,7 +24,7 @@ from statemigrate.quoting import html_text
 from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
-from statemigrate.state.protocol import Entry, no_such_store
+from statemigrate.state.protocol import Entry
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -153,6 +153,8 @@ class StateTables:
     def __getitem__(self, name: str) -> StateTable:
         """A store. Raises `CheckpointError` for a name that is none."""
         if name not in self._catalog.names:
+            from statemigrate.state.protocol import no_such_store
+
             raise no_such_store(self.checkpoint, name, self.stores)
         return StateTable(self, name)
 
