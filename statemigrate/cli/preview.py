@@ -16,13 +16,16 @@ from statemigrate.cli.options import (
 )
 from statemigrate.cli.output import (
     cell_text,
+    print_json,
     print_json_text,
     print_line,
     print_rows,
     print_sentence,
     progress_bar,
 )
-from statemigrate.cli.rewrite import asked_for, input_options
+from statemigrate.cli.plan import size_text
+from statemigrate.cli.rewrite import asked_for, input_options, named_values
+from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from statemigrate.preview.comparison import Difference
@@ -65,9 +68,25 @@ _UNASKED: Mapping[str, Any] = {
 @click.option(
     "--batches",
     type=click.IntRange(min=1, max=100),
-    default=20,
-    show_default=True,
-    help="How many of the last committed batches are run again.",
+    help="How many of the last committed batches are run again, 20 by default.",
+)
+@click.option(
+    "--save",
+    metavar="BUNDLE",
+    type=click.Path(),
+    help="Run nothing; write the state and the input of the batches to a new folder.",
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    help="How large the bundle may be, 1 GiB by default.",
+)
+@click.option(
+    "--source",
+    "sources",
+    metavar="NAME=MODULE:FUNCTION",
+    multiple=True,
+    help="A function from the Spark session to the stream that the code calls NAME.",
 )
 @click.option(
     "--accept",
@@ -92,11 +111,16 @@ def preview(
     checkpoint: str,
     targets: dict[str, str],
     *,
-    batches: int,
+    batches: int | None,
+    save: str | None,
+    max_bytes: int | None,
+    sources: tuple[str, ...],
     markdown: bool,
     **given: Any,
 ) -> None:
     """Run new code on the last committed batches of CHECKPOINT, and compare the state.
+
+    CHECKPOINT may be a bundle that --save has written, which needs no access to production.
 
     The command reads in Spark's log what each batch has read, copies the state before the first of
     them to a temporary folder, and runs the new code there on the same rows, with the same
@@ -114,7 +138,13 @@ def preview(
     from statemigrate.commands.preview import preview as run_preview
     from statemigrate.formats.json_values import json_text
 
+    if max_bytes is not None and save is None:
+        raise click.UsageError("--max-bytes is for --save.")
     known = configuration()
+    opened = named_values("--source", sources)
+    if save is not None:
+        _save(settings, checkpoint, targets, save, batches, max_bytes, opened, given)
+        return
     asked = asked_for({**_UNASKED, **given})
     with (
         spark_when_needed() as spark,
@@ -123,6 +153,7 @@ def preview(
         found = run_preview(
             checkpoint,
             batches=batches,
+            sources=opened,
             expected=known.preview,
             targets=targets,
             mask=known.mask,
@@ -139,6 +170,44 @@ def preview(
         print_preview(found)
     if not found.is_expected:
         click.get_current_context().exit(1)
+
+
+def _save(
+    settings: Settings,
+    checkpoint: str,
+    targets: dict[str, str],
+    save: str,
+    batches: int | None,
+    max_bytes: int | None,
+    sources: dict[str, str],
+    given: dict[str, Any],
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.preview import preview as run_preview
+    from statemigrate.preview.bundle import MAX_BYTES
+
+    if given["old_code"]:
+        raise click.UsageError("--save takes the code of the query as --code, and no --old-code.")
+    with spark_when_needed() as spark:
+        found = run_preview(
+            checkpoint,
+            target=asked_for({**_UNASKED, **given})["target"],
+            save=save,
+            batches=batches,
+            max_bytes=max_bytes or MAX_BYTES,
+            sources=sources,
+            targets=targets,
+            **settings.of_all(spark),
+        )
+    if settings.json:
+        print_json(found.to_json())
+        return
+    first, last = found.batches[0], found.batches[-1]
+    print_sentence(f"{found.path}: batches {first} to {last}, {size_text(found.size)}")
+    print_sentence(
+        f"Preview new code on it: `statemigrate preview {argument(found.path)} --code "
+        f"MODULE:FUNCTION --old-code {argument(found.code)}`"
+    )
 
 
 def print_preview(found: Preview) -> None:

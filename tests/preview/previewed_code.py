@@ -38,6 +38,10 @@ def minutes_counted_twice(events: Events):
     return _minutes(events.where("v = 7").union(events), F.sum("v"))
 
 
+def minutes_of_a_new_column(events: Annotated[DataFrame, "k STRING, at TIMESTAMP, more BIGINT"]):
+    return _minutes(events, F.sum("more"))
+
+
 def minutes_that_fail(events: Events):
     checked = F.when(F.col("id") >= 240, F.raise_error(F.lit("no such id"))).otherwise(F.col("v"))
     return _minutes(events, F.sum(checked.cast("bigint")))
