@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from statemigrate.cli.options import (
     Settings,
     checkpoint_named,
     configuration,
+    file_to_write,
     shared_options,
     target_option,
 )
@@ -31,11 +33,6 @@ if TYPE_CHECKING:
     from statemigrate.preview.comparison import Difference
     from statemigrate.preview.report import Preview
 
-_PATHS = {
-    "as it is": "The new code starts on the state as it is.",
-    "live": "Scripts migrate the state while the new code runs.",
-    "rewritten": "The state was rewritten before the new code started.",
-}
 _MOST = 6
 """Examples that are printed of a store."""
 _UNASKED: Mapping[str, Any] = {
@@ -102,10 +99,16 @@ _UNASKED: Mapping[str, Any] = {
 @click.option("--start", metavar="NAME=JSON", multiple=True, help="The first value of a new field.")
 @click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field or state for a new one.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@click.option(
+    "--html", metavar="FILE", callback=file_to_write, help="Also write the result as an HTML page."
+)
+@click.option(
+    "--junit", metavar="FILE", callback=file_to_write, help="Also write it as JUnit XML, for CI."
+)
 @target_option
 @shared_options()
 @click.pass_obj
-def preview(
+def preview(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     /,
     checkpoint: str,
@@ -116,6 +119,8 @@ def preview(
     max_bytes: int | None,
     sources: tuple[str, ...],
     markdown: bool,
+    html: str | None,
+    junit: str | None,
     **given: Any,
 ) -> None:
     """Run new code on the last committed batches of CHECKPOINT, and compare the state.
@@ -161,6 +166,7 @@ def preview(
             **asked,
             **settings.of_all(spark),
         )
+    _write(found, html, junit)
     if settings.json:
         print_json_text(json_text(found.to_json(), indent=2))
     elif markdown:
@@ -210,11 +216,24 @@ def _save(
     )
 
 
+def _write(found: Preview, html: str | None, junit: str | None) -> None:
+    """Write the files that were asked for; they show state, and only their owner can read them."""
+    from statemigrate.commands.preview_page import preview_junit, preview_page
+    from statemigrate.files.documents import replacing
+
+    for path, text_of in ((html, preview_page), (junit, preview_junit)):
+        if path is not None:
+            with replacing(Path(path), private=True) as stream:
+                stream.write(text_of(found).encode())
+
+
 def print_preview(found: Preview) -> None:
     """Print what differs in each store, examples, and what nobody has expected."""
+    from statemigrate.commands.preview_page import PATHS
+
     first, last = found.batches[0].batch, found.batches[-1].batch
     print_sentence(f"{found.checkpoint}: batches {first} to {last}, with {found.code}")
-    print_sentence(_PATHS[found.path])
+    print_sentence(PATHS[found.path])
     print_sentence(
         "Compared with the state of the query."
         if found.old_code is None
@@ -275,13 +294,14 @@ def _print_square(found: Preview) -> None:
 
 def markdown_of(found: Preview) -> list[str]:
     """The preview as Markdown: a table of the stores, and what nobody has expected."""
+    from statemigrate.commands.preview_page import PATHS
     from statemigrate.quoting import markdown_text
 
     first, last = found.batches[0].batch, found.batches[-1].batch
     lines = [
         f"### Preview of {markdown_text(found.code)}",
         "",
-        f"Batches {first} to {last} of {markdown_text(found.checkpoint)}. {_PATHS[found.path]}",
+        f"Batches {first} to {last} of {markdown_text(found.checkpoint)}. {PATHS[found.path]}",
         "",
         "| store | added | missing | changed | fields |",
         "|---|---|---|---|---|",

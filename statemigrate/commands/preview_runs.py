@@ -173,7 +173,8 @@ class PreviewRuns:
             stores=self.state.stores,
             spark=self.session,
         )
-        verdicts = {each.verdict for each in found.items}
+        # Its sources are the recorded ones, whichever the code reads.
+        verdicts = {each.verdict for each in found.items if each.operator}
         if "rewrite" in verdicts:
             return "rewritten"
         return "live" if "live" in verdicts else "as it is"
@@ -319,11 +320,19 @@ class CodeReader:
             mode = self._mode(reference, inputs)
             names = self._streams(reference, function, inputs)
         _check_no_checkpoint(reference, function, named)
+        lines = self.history.sources
+        repeated: dict[str, tuple[str, ...]] = {}
         if old is not None and set(schemas) <= set(old.inputs):
-            by_name: Mapping[str, str] = {name: old.inputs[name] for name in schemas}
+            by_name = {name: old.inputs[name] for name in schemas}
+        elif len(names) == len(lines) and "" not in names:
+            by_name = {name: lines[names.index(name)] for name in names}
+            for name, line in zip(names, lines, strict=True):
+                repeated[by_name[name]] = (*repeated.get(by_name[name], ()), line)
         else:
             by_name = self._by_name(reference, tuple(dict.fromkeys(names)))
-        return Code(reference, function, by_name, schemas, mode, session_parameters(function))
+        return Code(
+            reference, function, by_name, schemas, mode, session_parameters(function), repeated
+        )
 
     def _mode(self, reference: str, inputs: Mapping[str, Any]) -> str:
         """The output mode that Spark takes for the code."""

@@ -155,14 +155,7 @@ def files_read(files: Files, source: str, history: History) -> dict[int, tuple[s
         return {}
     folder = history.folders[source]
     if folder is None:
-        raise UnsupportedError(
-            "SM-PREVIEW-003",
-            f"the query of {files.location} reads one stream in several places",
-            expected="one folder of sources/ that fits each line of its offset log",
-            found=f"several for line {source}",
-            next_action="let the query take another file from each of its sources",
-            path=files.location,
-        )
+        raise read_twice(files, source)
     taken = sorted(taken_until(files, folder, last))
     found: dict[int, tuple[str, ...]] = {}
     for batch, (since, until) in reads.items():
@@ -170,3 +163,18 @@ def files_read(files: Files, source: str, history: History) -> dict[int, tuple[s
         if low is not None and high is not None:
             found[batch] = tuple(each.path for each in taken if low < each.offset <= high)
     return found
+
+
+def read_twice(files: Files, source: str) -> UnsupportedError:
+    """The error for a stream that is read in several places, which are not at the same files."""
+    return UnsupportedError(
+        "SM-PREVIEW-003",
+        f"the query of {files.location} reads one stream in several places, which have not the "
+        "same files in each batch",
+        expected="one folder of sources/ that fits each line of its offset log, or several with "
+        "the same files",
+        found=f"several for line {source}",
+        next_action="let the query take another file from each of its sources, and preview the "
+        "batches after that",
+        path=files.location,
+    )

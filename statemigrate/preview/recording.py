@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from statemigrate.errors import CodeError
 from statemigrate.files import Files
 from statemigrate.preview.bundle import Bundle
-from statemigrate.preview.history import History
+from statemigrate.preview.history import History, read_twice
 from statemigrate.preview.inputs import (
     FilesRead,
     RecordedInput,
@@ -60,6 +60,9 @@ class SourceRecorder:
         self, codes: Sequence[Code], folder: Path, session: SparkSession
     ) -> Mapping[str, RecordedInput]:
         """As `Recorder` says. Raises `UnsupportedError` for a source that nobody can read."""
+        for code in codes:
+            for source, others in code.repeated.items():
+                self._check_same(source, others)
         found: dict[str, RecordedInput] = {}
         for source, schemas in _schemas(codes).items():
             place = folder / source
@@ -78,6 +81,13 @@ class SourceRecorder:
                 raise unreadable(self.files, self.history, source)
         _check_columns(codes, found, session)
         return found
+
+    def _check_same(self, source: str, others: Sequence[str]) -> None:
+        """Raise `UnsupportedError` where one stream has read differently in several places."""
+        for other in others:
+            reads = [self.history.reads(each) for each in (source, other)]
+            if self.read[source] != self.read[other] or reads[0].keys() != reads[1].keys():
+                raise read_twice(self.files, source)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ _TOO_LONG = 1800  # seconds
 class Code:
     """A function of the user's: ``inputs`` has by parameter the source that it stands for.
 
-    ``schemas`` are those of its parameters, ``others`` what it gets for its other parameters.
+    ``schemas`` are those of its parameters. ``sessions`` are the parameters that get the Spark
+    session. ``repeated`` has by source others that the query has for the same stream.
     """
 
     reference: str
@@ -57,6 +58,7 @@ class Code:
     schemas: Mapping[str, Any]
     mode: str
     sessions: tuple[str, ...] = ()
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -146,10 +148,11 @@ def replay(
         if not is_alike:
             entry = replace(entry, watermark=done[-1].watermark)
         stream = _called(code, recorded, own)
-        places = _sources_of(stream, code, recorded)
+        plan = StreamPlan.of(stream)
+        places = _sources_of(plan, code, recorded)
         if not done:
             point_at_inputs(folder, len(places))
-            _write_source_logs(folder, places, recorded)
+            _write_source_logs(folder, dict(zip(plan.sources, places, strict=True)), recorded)
         lines = tuple(_line(recorded[each].position(batch.number)) for each in places)
         entry = replace(_unnamed(entry, lines), pinned=start.pinned)
         _write_entry(folder, batch.number, entry)
@@ -199,15 +202,14 @@ def _called(code: Code, recorded: Mapping[str, RecordedInput], session: SparkSes
 
 
 def _sources_of(
-    stream: DataFrame, code: Code, recorded: Mapping[str, RecordedInput]
+    plan: StreamPlan, code: Code, recorded: Mapping[str, RecordedInput]
 ) -> tuple[str, ...]:
     """The recorded source in each place where the query reads one, as its plan shows."""
     by_folder = {recorded[each].folder.as_uri(): each for each in code.inputs.values()}
-    reads = StreamPlan.of(stream).reads
-    for each in reads:
+    for each in plan.reads:
         if each not in by_folder:
             raise _other_source(code, each)
-    return tuple(by_folder[each] for each in reads)
+    return tuple(by_folder[each] for each in plan.reads)
 
 
 def _other_source(code: Code, found: str) -> CodeError:
@@ -223,13 +225,13 @@ def _other_source(code: Code, found: str) -> CodeError:
 
 
 def _write_source_logs(
-    folder: Path, places: Sequence[str], recorded: Mapping[str, RecordedInput]
+    folder: Path, places: Mapping[int, str], recorded: Mapping[str, RecordedInput]
 ) -> None:
     """The logs of the sources, as Spark's file source writes them: a file with one line a batch.
 
-    A source that is read in several places has one log.
+    ``places`` has by the number of Spark's source the recorded one.
     """
-    for number, source in enumerate(dict.fromkeys(places)):
+    for number, source in places.items():
         log = folder / "sources" / str(number)
         log.mkdir(parents=True)
         (log / "0").write_text("v1")

@@ -22,12 +22,14 @@ class StreamPlan:
     """The plan of a stream before Spark has optimized it.
 
     ``reads`` has for each stream that it reads, in Spark's order, the folder it is read from, or
-    the text of the plan's node where it is read from something else. ``clock`` says whether rows
-    or state depend on the time at which a batch runs, as far as the plan shows it. ``watermarks``
-    is how many there are.
+    the text of the plan's node where it is read from something else; ``sources`` the number of
+    Spark's source for each, which is the same where a plan has one relation twice. ``clock`` says
+    whether rows or state depend on the time at which a batch runs, as far as the plan shows it.
+    ``watermarks`` is how many there are.
     """
 
     reads: tuple[str, ...]
+    sources: tuple[int, ...]
     clock: bool
     watermarks: int
 
@@ -38,8 +40,14 @@ class StreamPlan:
         text = str(plan.toString())
         leaves = plan.collectLeaves()
         every = [leaves.apply(number) for number in range(leaves.size())]
-        reads = tuple(_read_from(leaf) for leaf in every if leaf.isStreaming())
-        return cls(reads, _looks_at_clock(text), len(re.findall(r"EventTimeWatermark\b", text)))
+        streams = [leaf for leaf in every if leaf.isStreaming()]
+        reads = tuple(map(_read_from, streams))
+        return cls(
+            reads,
+            _numbers(streams),
+            _looks_at_clock(text),
+            len(re.findall(r"EventTimeWatermark\b", text)),
+        )
 
 
 def _read_from(leaf: Any) -> str:
@@ -49,6 +57,18 @@ def _read_from(leaf: Any) -> str:
         if path.isDefined():
             return str(path.get())
     return str(leaf.simpleStringWithNodeId())
+
+
+def _numbers(streams: list[Any]) -> tuple[int, ...]:
+    """By stream the number of its source: Spark makes one of relations that are equal."""
+    distinct: list[Any] = []
+    found: list[int] = []
+    for leaf in streams:
+        number = next((n for n, each in enumerate(distinct) if each.equals(leaf)), len(distinct))
+        if number == len(distinct):
+            distinct.append(leaf)
+        found.append(number)
+    return tuple(found)
 
 
 def _looks_at_clock(text: str) -> bool:
@@ -61,7 +81,7 @@ def reader_options(stream: DataFrame) -> dict[str, str]:
     leaves = stream._jdf.queryExecution().analyzed().collectLeaves()
     for number in range(leaves.size()):
         leaf = leaves.apply(number)
-        if leaf.isStreaming() and hasattr(leaf, "extraOptions"):
+        if str(leaf.getClass().getSimpleName()) == "StreamingRelationV2":
             found = leaf.extraOptions()
             return {str(name).casefold(): str(found.get(name)) for name in found.keySet()}
     return {}
