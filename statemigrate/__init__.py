@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
     from statemigrate.native.functions import ENVELOPE
+    from statemigrate.preview.bundle import Bundle
     from statemigrate.preview.comparison import Difference, Example
     from statemigrate.preview.expectations import Expectations
     from statemigrate.preview.report import Noise, Preview, PreviewedBatch
@@ -194,6 +195,7 @@ _NAMES = {
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
     "statemigrate.native.functions": "ENVELOPE",
+    "statemigrate.preview.bundle": "Bundle",
     "statemigrate.preview.comparison": "Difference Example",
     "statemigrate.preview.expectations": "Expectations",
     "statemigrate.preview.report": "Noise Preview PreviewedBatch",
@@ -220,6 +222,7 @@ __all__ = [
     "BatchProgress",
     "Behind",
     "BrowseServer",
+    "Bundle",
     "ChangePlan",
     "CheckReport",
     "CheckpointError",

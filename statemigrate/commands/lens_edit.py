@@ -32,7 +32,7 @@ class LensEdit:
     """A script with lenses in place of its functions, written or proposed.
 
     ``open_fields`` are fields that no lens was found for, with the reason, and ``unequal`` those
-    of which lenses make something else. If there are any of either, ``text`` is None and nothing
+    that lenses change otherwise. If there are any of either, ``text`` is None and nothing
     was written. ``made_up`` and ``of_state`` are how many values were the same on both sides.
     ``taken`` values are refused by the functions and not by the lenses. ``applied`` says that the
     script was applied to a state.

@@ -474,7 +474,7 @@ class StoreChange:
 
     @classmethod
     def by_name(cls, before: OperatorStore, after: OperatorStore) -> StoreChange:
-        """A change of which nothing is known but the names and types of columns."""
+        """A change known by the names and types of columns alone."""
         keys = struct_from_json(before.key), struct_from_json(after.key)
         return cls(before, after, KeyChange(*keys, is_list=before.is_join))
 

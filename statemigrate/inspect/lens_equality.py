@@ -1,6 +1,6 @@
 """Whether lenses make the same of a value as the functions that they take the place of.
 
-A value of which they make something else is found, made as small as still shows it.
+A value that they change differently is found, and made as small as still shows it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GROUPS = 20
 
 @dataclass(frozen=True)
 class Unequal:
-    """A field of which lenses make something else than the functions, in so many ``values``.
+    """A field that lenses change otherwise than the functions, in so many ``values``.
 
     ``way`` is the function that differs. ``field`` is None where the lenses take no such value.
     ``value`` is the smallest that was found; ``by_hand`` and ``by_lenses`` are what is made of it.
