@@ -1,4 +1,4 @@
-"""A Python expression over ``old`` and ``new``; only harmless parts of the language are understood."""
+"""A Python expression over ``old`` and ``new``, in a harmless part of the language."""
 
 from __future__ import annotations
 
