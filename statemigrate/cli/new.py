@@ -214,18 +214,8 @@ def new(  # noqa: PLR0912, PLR0913, PLR0915 - an option each
         ),
     )
     how = {"lens": lens, "rename": rename}
-    if edit is not None and lens:
-        from statemigrate.cli.lens_edit import declare_lenses
-
-        declare_lenses(settings, edit, checkpoint, apply=apply)
-        return
     if edit is not None:
-        if lens is not None or checkpoint is not None or apply:
-            raise click.UsageError("--edit takes --from-checkpoint and --apply with --lens.")
-        from statemigrate.cli.scripts import print_details
-        from statemigrate.commands.scripts import edit as edited
-
-        print_details(settings, edited(edit, migrations=settings.migrations))
+        _edit(settings, edit, checkpoint, lens, apply=apply)
         return
     if squash is not None:
         from statemigrate.cli.squash import squash as squashed
@@ -271,6 +261,22 @@ def new(  # noqa: PLR0912, PLR0913, PLR0915 - an option each
         raise click.UsageError("Missing argument 'STORE'.")
     else:
         _write(settings, store, message, _format(old), _format(new), baseline, how)
+
+
+def _edit(
+    settings: Settings, edit: str, checkpoint: str | None, lens: bool | None, *, apply: bool
+) -> None:
+    if lens:
+        from statemigrate.cli.lens_edit import declare_lenses
+
+        declare_lenses(settings, edit, checkpoint, apply=apply)
+        return
+    if lens is not None or checkpoint is not None or apply:
+        raise click.UsageError("--edit takes --from-checkpoint and --apply with --lens.")
+    from statemigrate.cli.scripts import print_details
+    from statemigrate.commands.scripts import edit as edited
+
+    print_details(settings, edited(edit, migrations=settings.migrations))
 
 
 def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool) -> None:
