@@ -120,7 +120,6 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.sources import RewriteOptions
     from statemigrate.rewrite.verify import Verified
     from statemigrate.scripts import Details, Entry
-    from statemigrate.state.reader import StateReader
     from statemigrate.state.sql import SqlError
     from statemigrate.state.tables import StateTable, StateTables, open_state
     from statemigrate.stateful import paged, stateful, with_backfill
@@ -198,7 +197,6 @@ _NAMES = {
     "statemigrate.rewrite.sources": "RewriteOptions",
     "statemigrate.rewrite.verify": "Verified",
     "statemigrate.scripts": "Details Entry",
-    "statemigrate.state.reader": "StateReader",
     "statemigrate.state.sql": "SqlError",
     "statemigrate.state.tables": "open_state StateTable StateTables",
     "statemigrate.stateful": "paged stateful with_backfill",
@@ -291,7 +289,6 @@ __all__ = [
     "SqlError",
     "StartupError",
     "StateDiff",
-    "StateReader",
     "StateTable",
     "StateTables",
     "StatemigrateError",

@@ -101,7 +101,7 @@ def _renames(
     "--lens/--functions",
     "lens",
     default=None,
-    help="With --to or --autogenerate: declare the change with lenses, or write functions.  "
+    help="With --to, --autogenerate or --like: declare the change, or write functions.  "
     "[default: lenses where they say all that differs]",
 )
 @click.option(
@@ -214,7 +214,7 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
         target |= {"old_code": old_code, "lock": lock}
         _for_code(settings, str(checkpoint), target, str(message), store)
     elif checkpoint is not None and like is not None:
-        _like(settings, checkpoint, like, str(message), store)
+        _like(settings, checkpoint, like, str(message), store, how)
     elif checkpoint is not None:
         _from_checkpoint(settings, checkpoint, message, store)
     elif message is None:
@@ -332,7 +332,14 @@ def _write(
         screen.print(f"Next: {step}")
 
 
-def _like(settings: Settings, checkpoint: str, like: str, message: str, store: str | None) -> None:
+def _like(
+    settings: Settings,
+    checkpoint: str,
+    like: str,
+    message: str,
+    store: str | None,
+    how: dict[str, Any],
+) -> None:
     from statemigrate.commands.new_script import autogenerate_like
 
     written = autogenerate_like(
@@ -342,6 +349,7 @@ def _like(settings: Settings, checkpoint: str, like: str, message: str, store: s
         store=store,
         migrations=settings.migrations,
         stores=configuration().stores,
+        **how,
     )
     _print_written(settings, written, "the state of both is the same")
 

@@ -45,7 +45,7 @@ _UNASKED: Mapping[str, Any] = {
     "taken": (),
     "watermark": None,
 }
-"""What `rewrite` takes besides, and no preview needs."""
+"""Options of `rewrite` that no preview needs."""
 
 
 @click.command(

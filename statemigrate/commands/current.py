@@ -17,7 +17,7 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.event_log.events import OPERATOR, STORES, Change, Event, StoreChange, Verb
 from statemigrate.event_log.log import LaterStarts, newest_first
 from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files.open import PathOrFiles, files_to_read
 from statemigrate.migration import Lineage
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.open import Scripts
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Outcome = Literal["done", "no batch yet", "no batch", "unknown"]
 """``done`` once a batch of it is committed; ``no batch`` where something else began before one.
 
-``unknown`` where something else began at its batch, of which the log does not say all stores.
+``unknown`` where something else began at its batch, and the log does not name all its stores.
 """
 
 
@@ -101,11 +101,12 @@ def log(
 ) -> Log:
     """What was done to ``checkpoint``, of ``limit`` events at most.
 
-    The query may be running. A start is ``done`` when a batch of it is committed. What a document
-    that is damaged said is missing, and the error names it. ``spark`` reaches a remote checkpoint.
+    The query may be running. A start is ``done`` when a batch of it is committed. Where a
+    document is damaged, its part is missing and the error names it. ``spark`` reaches a remote
+    checkpoint.
     Raises `CheckpointError` for what is not the checkpoint of a query.
     """
-    files = open_files(checkpoint, spark)
+    files = files_to_read(checkpoint, spark)
     directory = CheckpointDirectory(files)
     if directory.query_id() is None:
         directory.require_query()
@@ -290,7 +291,7 @@ def current(checkpoint: str | Path, project: Project) -> Current:
     """The revision of each store and what the log has of it, as `statemigrate.current` says."""
     scripts = Scripts.of(project)
     with scripts.opened(checkpoint) as state:
-        noted = read_log(open_files(state.checkpoint), state.batch)
+        noted = read_log(files_to_read(state.checkpoint), state.batch)
         made = tuple(
             _store(name, stored, scripts, noted, state.operator or None)
             for name, stored in scripts.reported_stores(state).items()

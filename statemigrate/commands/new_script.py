@@ -28,7 +28,7 @@ from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.rekeying import KeyChange
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import engine_of, open_state
+from statemigrate.state.open import engine_of, open_committed
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, reported_stores, stored_store
 
@@ -250,7 +250,7 @@ def _in_files(
 def _in_state(
     checkpoint: str | Path, scripts: Survey, store: str | None, project: Project
 ) -> Mapping[str, StoredStore]:
-    with closing(open_state(checkpoint, {}, project)) as state:
+    with closing(open_committed(checkpoint, {}, project)) as state:
         return dict(_chosen(scripts, state, store))
 
 
@@ -400,6 +400,8 @@ def autogenerate_like(
     message: str,
     *,
     store: str | None = None,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
     stores: Mapping[str, str] | None = None,
 ) -> tuple[NewScript, ...]:
@@ -407,8 +409,8 @@ def autogenerate_like(
 
     ``like`` is a checkpoint that the new code made, on any input. Only files of both are read. The
     script migrates values and keys of ``checkpoint`` to those of ``like``. It matches columns by
-    name, and asks a question for the rest. ``stores`` has the project's names for the stores of
-    operators.
+    name, and asks a question for the rest. ``lens`` and ``rename`` are as in `new`; a script that
+    changes keys has functions. ``stores`` has the project's names for the stores of operators.
 
     Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
     a store leads to another format than the checkpoint's, and the errors of `ScriptFolder`.
@@ -418,7 +420,7 @@ def autogenerate_like(
     after, _ = stores_in_files(like, stores or {})
     both = in_both((str(checkpoint), before), (str(like), after), store)
     changes = {name: StoreChange.by_name(before[name], after[name]) for name in both}
-    return write_changes(folder, message, changes)
+    return write_changes(folder, message, changes, lenses=lens, renames=rename)
 
 
 def in_both(
@@ -489,19 +491,28 @@ class StoreChange:
 
 
 def write_changes(
-    folder: ScriptFolder, message: str, changes: Mapping[str, StoreChange]
+    folder: ScriptFolder, message: str, changes: Mapping[str, StoreChange], **how: Any
 ) -> tuple[NewScript, ...]:
-    """Write a script for each store that changes, by its name."""
+    """Write a script for each store that changes, by its name.
+
+    ``how`` are `ScriptFolder.new`'s ``lenses`` and ``renames``; a script that changes keys has
+    functions.
+    """
     scripts = folder.survey()
     return tuple(
-        _written_like(folder, scripts, name, message, change)
+        _written_like(folder, scripts, name, message, change, **how)
         for name, change in changes.items()
         if change.changes
     )
 
 
 def _written_like(
-    folder: ScriptFolder, scripts: Survey, store: str, message: str, change: StoreChange
+    folder: ScriptFolder,
+    scripts: Survey,
+    store: str,
+    message: str,
+    change: StoreChange,
+    **how: Any,
 ) -> NewScript:
     is_rekeyed = change.rekeys
     notes = change.notes if is_rekeyed else "", notes_on(change.after)
@@ -511,11 +522,11 @@ def _written_like(
         old=_continued(scripts, store, struct_from_json(change.before.value)),
         new=struct_from_json(change.after.value),
         infer=True,
-        keys=change.keys if is_rekeyed else None,
         notes="\n\n".join(each for each in notes if each),
         scripts=scripts,
+        **({"keys": change.keys, "lenses": False} if is_rekeyed else how),
     )
-    return NewScript(store, path, False, load(path).questions)
+    return _result(store, path, is_baseline=False)
 
 
 def _continued(scripts: Survey, store: str, held: Format) -> Format:

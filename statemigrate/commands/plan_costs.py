@@ -62,7 +62,7 @@ class StateCosts:
 
 
 def costs_of(files: Files, shape: CheckpointShape, *, has_pages: bool = False) -> StateCosts:
-    """The costs for the state of a checkpoint, of which only listings and snapshots are read.
+    """The costs for the state of a checkpoint. Only listings and snapshots are read.
 
     With ``has_pages`` a row is a page with many entries, whose number only the size tells.
 

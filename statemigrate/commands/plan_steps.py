@@ -32,7 +32,7 @@ _WITH_COSTS = ("live", "rewrite", "unnoticed")
 _ONLY_DECIDED = frozenset(
     {"source", "filter", "watermark", "join-type", "join-condition", "table", "column", "rows"}
 )
-"""Rules of changes after which nothing can compute old rows anew."""
+"""Rules of changes after which nothing can compute old rows again."""
 
 
 def planned_for(
@@ -162,7 +162,7 @@ class _Steps:
             if each.verdict == "unnoticed" and not _can_rewrite(each):
                 yield PlanStep(
                     f"Take the change of {each.name} back, or decide that old rows may stay so: "
-                    "nothing can compute them anew. `statemigrate.guarded` records the decision "
+                    "nothing can compute them again. `statemigrate.guarded` records the decision "
                     "with its reason"
                 )
         for each in self.asking:

@@ -207,7 +207,7 @@ class _Preview:
         else:
             raise CodeError(
                 "SM-PREVIEW-012",
-                f"which sources {reference} reads cannot be told",
+                f"the sources that {reference} reads cannot be determined",
                 expected=f"an input stream for each of the {len(self.history.sources)} sources of "
                 "the query, or the names that the old code has for them",
                 found=", ".join(schemas),

@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from statemigrate.native.session import Spark
 
 
-def autogenerate_for(
+def autogenerate_for(  # noqa: PLR0913 - all by name
     checkpoint: str | Path,
     target: NewCode,
     message: str,
     *,
     store: str | None = None,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
@@ -58,8 +60,9 @@ def autogenerate_for(
     function or its lock file in ``target``, or by the checkpoint's record, new keys are computed
     from old ones, and values whose keys meet are merged. What nothing tells is a question in the
     script. Before the first script that changes keys comes a baseline with the keys that the state
-    has. The folder of scripts is made if there is none. ``stores`` has the project's names for
-    the stores of operators.
+    has. The folder of scripts is made if there is none. ``lens`` and ``rename`` are as in `new`; a
+    script that changes keys has functions. ``stores`` has the project's names for the stores of
+    operators.
 
     Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
     a store leads to another format than the checkpoint's, `CodeError` for code that does not run
@@ -85,7 +88,7 @@ def autogenerate_for(
         if change.rekeys and name not in known:
             # State is of the oldest revision with its keys, which the same keys alone do not tell.
             written += baseline(checkpoint, store=name, migrations=migrations, stores=stores)
-    return *written, *write_changes(folder, message, changes)
+    return *written, *write_changes(folder, message, changes, lenses=lens, renames=rename)
 
 
 def changes_of_stores(

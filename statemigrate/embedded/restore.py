@@ -36,7 +36,7 @@ from statemigrate.embedded.versions import Pair, differences
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files.documents import RESTORE_COPY
 
-# What proves that a working copy holds one version, and nothing besides.
+# What proves that a working copy holds one version, and nothing else.
 #
 # RocksDB's files are several moments' state after a crash: each family is flushed by itself, and
 # the order is nobody's promise. A copy is therefore trusted only by a document next to them, which

@@ -34,7 +34,7 @@ def unchanged_findings(
 ) -> Iterator[Finding]:
     """A finding for each applied script that was edited or is gone.
 
-    What was applied is said by ``applied.json`` in ``directory`` and by ``deployed``, which was
+    What was applied is read from ``applied.json`` in ``directory`` and by ``deployed``, which was
     read from ``checkpoint``.
     """
     sources = {entry: str(checkpoint) for entry in _entries(deployed)}

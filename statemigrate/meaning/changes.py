@@ -519,7 +519,7 @@ _WHAT_FOLLOWS = {
 
 
 def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
-    """What differs besides keys and functions: filters, joins, tables, columns, watermarks."""
+    """What else differs than keys and functions: filters, joins, tables, columns, watermarks."""
     facts = _in_both(old.facts, new.facts), _in_both(new.facts, old.facts)
     before, after = map(Counter, facts)
     gone, added = list((before - after).elements()), list((after - before).elements())

@@ -26,7 +26,7 @@ from statemigrate.checkpoint.logs.offsets import (
 from statemigrate.errors import CorruptFileError, StartupError
 from statemigrate.files import Files, parse_json
 from statemigrate.files.documents import VERSION, Maybe, Table, check_shape
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files.open import PathOrFiles, files_to_read, open_files
 from statemigrate.native.control_rows import MARKER
 from statemigrate.quoting import argument
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 RATED_SHARE = 0.5
-"""The most of a batch that a rate may take where no share was said."""
+"""The most of a batch that a rate may take where no share was given."""
 SHAPE = Maybe({"share": object, "keys_per_second": Maybe(object)}, missing=True)
 """What a plan's document has of it."""
 
@@ -194,17 +194,20 @@ def within_checkpoint(path: str) -> str | None:
 class ChunkFiles:
     """The chunk files of one checkpoint, a path or a URI, for one operator of its query.
 
-    ``operator`` is meant as in `folder_of`.
+    ``operator`` is meant as in `folder_of`. With ``reading`` nothing is written, so that a remote
+    checkpoint is reached without Java.
     """
 
-    def __init__(self, checkpoint: PathOrFiles, operator: str | None = None) -> None:
+    def __init__(
+        self, checkpoint: PathOrFiles, operator: str | None = None, *, reading: bool = False
+    ) -> None:
         self.operator = operator
         self.chunks = chunks_of(operator)
         """`CHUNKS` of this operator."""
         self.blocks = f"{folder_of(operator)}/waiting"
         """`WAITING` of this operator."""
         self._plan = f"{folder_of(operator)}/plan.json"
-        self.files = open_files(checkpoint)
+        self.files = files_to_read(checkpoint) if reading else open_files(checkpoint)
         self.checkpoint = self.files.location if checkpoint is self.files else str(checkpoint)
         self.directory = CheckpointDirectory(self.files, self.checkpoint)
         self.path = f"{self.files.location}/{self.chunks}"
@@ -260,7 +263,7 @@ class ChunkFiles:
         return {name for name in self._data(self.chunks) if not name.startswith(f"{_EMPTY}/")}
 
     def uncut(self) -> set[str]:
-        """The files, as ``<plan>/<file>``, with keys of which no chunk was cut yet, or not all."""
+        """The files, as ``<plan>/<file>``, whose keys are not all in chunks yet."""
         return self._data(self.blocks)
 
     def _data(self, folder: str) -> set[str]:
@@ -370,7 +373,7 @@ def _checksum_of(name: str) -> str:
     return f"{plan}/.{file}.crc"
 
 
-# The keys of a plan with a pace: in blocks, of which chunks are cut while the query runs.
+# The keys of a plan with a pace: in blocks, from which chunks are cut while the query runs.
 #
 # A block lies out of the backfill source's sight. Its keys are in the order in which any piece of
 # it is spread over all partitions. A chunk's name says which piece it is, so that what was cut is

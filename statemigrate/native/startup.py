@@ -113,7 +113,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
 
 
 def _alone(plan: StorePlan) -> StoreRevision:
-    """A store of which nothing was seen: its other families may be there, and none is known."""
+    """A store that nobody looked into: its other families may be there, and none is known."""
     return StoreRevision(plan.target.revision, (plan.target.name,), plan.lineage.revisions)
 
 

@@ -201,7 +201,7 @@ def _below(names: list[str], folder: str) -> list[str]:
     return [name for name in names if name.startswith(f"{folder}/")]
 
 
-# Which files a query needs to go on from a batch, and which of them are written anew.
+# Which files a query needs to go on from a batch, and which of them are written again.
 
 
 @dataclass(frozen=True)
@@ -410,13 +410,13 @@ def _gone(path: str) -> CheckpointError:
 
 
 def check_state(old: Files, shape: CheckpointShape, *, without_state: bool) -> None:
-    """Raise `CheckpointError` unless there is state, or it was said that there is none."""
+    """Raise `CheckpointError` unless there is state, or the caller declares that there is none."""
     deployed = sorted(read_record(old))
     if shape.operators and without_state:
         raise CheckpointError(
             "SM-FORK-004",
             f"{old.location} has state",
-            expected="a query that keeps none, as was said",
+            expected="a query without state, as declared",
             found=", ".join(f"operator {each.number}" for each in shape.operators),
             next_action="leave out --without-state",
             path=old.location,
@@ -513,7 +513,7 @@ def fork_state(old: Files, new: Files, batch: int) -> CheckpointShape:
     """Copy the state that a query had after a batch, its logs, and nothing that its sources keep.
 
     The new place is a checkpoint with an id of its own, of a query whose sources have lost their
-    logs: whoever starts a query there writes them. Raises as `fork`. Returns the shape of ``old``.
+    logs: the query that starts there writes them. Raises as `fork`. Returns the shape of ``old``.
     """
     shape = describe(old, batch)
     needed = needed_files(old, new, shape, with_sources=False)

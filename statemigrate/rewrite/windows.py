@@ -58,10 +58,10 @@ class TimeWindow:
     @property
     def text(self) -> str:
         """As a person says it."""
-        said = f"windows of {duration(self.length)}"
+        text = f"windows of {duration(self.length)}"
         if not self.is_tumbling:
-            said += f" every {duration(self.slide)}"
-        return said + (f", from {duration(self.offset)} on" if self.offset else "")
+            text += f" every {duration(self.slide)}"
+        return text + (f", from {duration(self.offset)} on" if self.offset else "")
 
     def to_json(self) -> dict[str, object]:
         """As a plan's document has it."""

@@ -343,7 +343,7 @@ def _at(record: Record, path: Path) -> Field:
 
 
 def _without(record: Record, paths: Any) -> Record:
-    """A struct without some fields, and without the structs of which nothing is left."""
+    """A struct without some fields, and without the structs that are empty then."""
     fields = []
     for each in record.fields:
         inner = [path[1:] for path in paths if path[0] == each.name]

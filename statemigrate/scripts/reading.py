@@ -202,7 +202,7 @@ def rekey_in(script: Script) -> Rekey | None:
         raise wrong_part(
             "SM-SCRIPT-018",
             script,
-            "`rekey` gives keys of which nothing is said.",
+            "`rekey` gives keys that no format describes.",
             expected='the format of the new keys, as in new_key = Struct("customer STRING")',
             found="no `new_key`",
             next_action="add `new_key`; where it is as before, copy the key's columns",

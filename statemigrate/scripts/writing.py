@@ -158,7 +158,7 @@ def _alembic(
         raise _unknown_alembic()
     setattr(alembic, _WRITES, partial(_generate, write, formats))
     alembic.messaging_opts = {"quiet": True}
-    # Scripts that alembic alone would not get past: broken ones of this store are said before.
+    # Scripts that alembic alone would not get past: broken ones of this store are reported first.
     alembic.revision_map = RevisionMap(
         lambda: [AlembicScript(s.module, s.get("revision"), s.path) for s in scripts]
     )

@@ -15,7 +15,7 @@ from statemigrate.deployment import StoredStore, is_family_of, store_of
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import directory_of, read_record
 from statemigrate.quoting import argument
@@ -57,7 +57,9 @@ def is_embedded(checkpoint: str | Path) -> bool:
     return directory_of(str(checkpoint)).is_embedded
 
 
-def open_state(checkpoint: str | Path, lineages: Mapping[str, Lineage], project: Project) -> State:
+def open_committed(
+    checkpoint: str | Path, lineages: Mapping[str, Lineage], project: Project
+) -> State:
     """The committed state of a checkpoint, read without disturbing a query that may be running.
 
     Raises `CheckpointError` where there is nothing to read, `LineageError` for a target of a store
@@ -67,7 +69,7 @@ def open_state(checkpoint: str | Path, lineages: Mapping[str, Lineage], project:
     if lineages:
         require_scripted(project.targets, lineages)
     given = project.spark
-    files = Remembered(open_files(path, None if callable(given) else given))
+    files = Remembered(files_to_read(path, None if callable(given) else given))
     if engine_of(path, files) == "embedded":
         # RocksDB is loaded where it is needed alone.
         from statemigrate.state.embedded import EmbeddedState
@@ -195,8 +197,8 @@ class Scripts:
 
     @contextmanager
     def opened(self, checkpoint: str | Path) -> Iterator[State]:
-        """The state of a checkpoint, as `open_state` opens it."""
-        with closing(open_state(checkpoint, dict(self.lineages), self.project)) as state:
+        """The state of a checkpoint, as `open_committed` opens it."""
+        with closing(open_committed(checkpoint, dict(self.lineages), self.project)) as state:
             yield state
 
 
@@ -213,7 +215,7 @@ def applied_by(checkpoint: str) -> Applied:
         from statemigrate.embedded.continuation import last_committed
         from statemigrate.embedded.layout import Layout
 
-        manifest = last_committed(Layout.of(checkpoint))
+        manifest = last_committed(Layout.over(files_to_read(checkpoint)))
         return _checksums(manifest.stores if manifest else {})
     from statemigrate.pages.record import records
 

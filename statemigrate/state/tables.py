@@ -16,14 +16,15 @@ from statemigrate.errors import (
     shown,
 )
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import is_missing
 from statemigrate.quoting import html_text
+from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
-from statemigrate.state.protocol import no_such_store
+from statemigrate.state.protocol import Entry, no_such_store
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -39,12 +40,13 @@ _SHOWN = 20
 """Rows that a notebook shows."""
 
 
-def open_state(
+def open_state(  # noqa: PLR0913 - all but one by name
     checkpoint: str | Path,
     *,
     batch: int | None = None,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
@@ -58,12 +60,19 @@ def open_state(
     and ``_index`` where a key has several rows. Values are in the format of the store's target, by
     the scripts in ``migrations``; without scripts they are as they are stored. ``mask`` names
     columns that have a hash in place of each value, as a column does in which a field has such a
-    name. The other parameters are those of `StateReader`;
-    ``spark`` is for a checkpoint on a remote file system.
+    name. ``targets`` names, by store, the revision to read in, the head by default;
+    ``accept_edited`` names scripts that were edited after they were applied, which
+    `StateTable.entries` refuses otherwise. ``operator`` is the number or name of the operator, if
+    there are several, and ``stores`` has the project's names for the stores of operators, as in
+    ``{"orders": "aggregation-0"}``. ``spark`` is for a checkpoint on a remote file system: a
+    session, or a function that makes one. A copy of the embedded engine's state goes with the
+    tables, or at the end of a ``with`` block.
 
     Raises `CheckpointError` for what is no checkpoint, or a batch that is not there.
     """
-    project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
+    project = Project(
+        migrations, dict(targets or {}), stores or {}, spark, operator, tuple(accept_edited)
+    )
     return StateTables(str(checkpoint), project, batch, Mask.of(mask))
 
 
@@ -80,6 +89,21 @@ class StateTables:
         self._catalog = self.catalog_at(batch)
         self.failure: Exception | None = None
         """What reading rows raised for somebody who could not hand it on, such as DuckDB."""
+
+    def __enter__(self) -> StateTables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove what reading has copied."""
+        self._catalog.close()
+
+    @property
+    def engine(self) -> str:
+        """The kind of state: "embedded", "native", or "paged"."""
+        return self._catalog.state.engine
 
     @property
     def batch(self) -> int:
@@ -156,7 +180,7 @@ class StateTables:
             return EmbeddedCatalog(self.checkpoint, self._project, batch)
         given = self._project.spark
         # A remote file system starts a session by itself, if none is active.
-        files = open_files(self.checkpoint, None if callable(given) else given)
+        files = files_to_read(self.checkpoint, None if callable(given) else given)
         return SparkCatalog(Remembered(files), self._project, batch)
 
     def rows_of(self, name: str) -> StoreRows:
@@ -167,6 +191,10 @@ class StateTables:
     def mask(self) -> Mask:
         """The columns that have a hash in place of each value."""
         return self._mask
+
+    def entries_of(self, name: str) -> StoreEntries:
+        """The entries of a store. Raises `StartupError` where its scripts do not fit it."""
+        return StoreEntries.of(self._catalog.state, name, self._project)
 
     def read(self, name: str, look: Callable[[StoreRows], T]) -> T:
         """What ``look`` makes of a store's rows.
@@ -270,6 +298,17 @@ class StateTable:
             return values or None
         return values[0] if values else None
 
+    def entries(self, *key: Any) -> Iterator[Entry]:
+        """Every key once, with its value, as a processor for the target would get it.
+
+        A key is a tuple of the grouping columns' values, for map state followed by those of the
+        map's key; with ``key`` only keys that begin with it are read. A value is a dictionary by
+        field name, for list state a list of them. Masks do not count. Raises `StartupError` if
+        scripts and state do not fit, `TransformError` for a value that does not migrate,
+        `CorruptFileError` for a damaged checkpoint.
+        """
+        yield from self._state.entries_of(self.name).under(key or None)
+
     def under(self, *key: Any) -> pa.Table:
         """The rows whose keys begin with ``key``, given column by column, as a table of Arrow."""
         import pyarrow as pa
@@ -293,8 +332,6 @@ class StateTable:
         of its column's type.
         """
         from pyspark.sql.types import StructType
-
-        from statemigrate.state.reader import keys_from_texts
 
         layout = self.layout
         fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]

@@ -252,7 +252,7 @@ def test_the_subject_comes_first_and_the_rest_goes_by_keyword(name):
         assert by_position[:2] == ["store", "checkpoint"]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "StateReader"])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_several_verbs_take_has_one_default(name):
     for each in parameters(name).values():
         if each.name in SHARED:
@@ -263,7 +263,7 @@ def test_what_several_verbs_take_has_one_default(name):
 
 PLACES = ("checkpoint", "migrations", "path", "working_directory")
 TAKING = [*FUNCTIONS, "BackfillListener", "EmbeddedOptions", "EmbeddedQuery", "NativeMetrics",
-          "StateReader", "migrated", "with_backfill"]  # fmt: skip
+          "migrated", "with_backfill"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TAKING)
