@@ -60,7 +60,7 @@ from statemigrate.state.protocol import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 # The rows of a store carried along its scripts, as Spark runs them.
@@ -80,10 +80,23 @@ def upgraded(rows: DataFrame, plan: ScriptedRows) -> DataFrame:
     found = along(counted, script, formats, plan.new, merges=not family.is_list)
     return found.select(
         F.col("key").cast(row_type(family.key)).alias("key"),
-        F.col("value").cast(value_type(family)).alias("value"),
+        _value_as(value_type(family)).alias("value"),
         ORIGINS,
         MERGED,
     )
+
+
+def _value_as(kind: DataType) -> Column:
+    """The column ``value`` in another type.
+
+    The rows of `dropDuplicates` have a value without content, which Spark casts to no other one.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import NullType, StructType
+
+    if isinstance(kind, StructType) and all(isinstance(f.dataType, NullType) for f in kind):
+        return F.struct(*(F.lit(None).alias(each.name) for each in kind))
+    return F.col("value").cast(kind)
 
 
 def along(
@@ -104,7 +117,7 @@ def along(
     key, value = formats.types
     found = entries.select(
         F.col("key").cast(key).alias("key"),
-        F.col("value").cast(value).alias("value"),
+        _value_as(value).alias("value"),
         *formats.counted,
     )
     stages = stages_of(script.path, prefer_tables=not formats.carried)

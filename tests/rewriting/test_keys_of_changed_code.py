@@ -1,5 +1,6 @@
 """Another key: `plan` names commands, and with them the query goes on as one that always had it."""
 
+import re
 import shlex
 import unicodedata
 from datetime import UTC, datetime
@@ -88,7 +89,6 @@ def changed(rocksdb, tmp_path, monkeypatch):
         (code.by_name, code.by_initial, "update"),
         (code.by_name_and_region, code.by_region, "update"),
         (code.by_name, code.in_all, "update"),
-        (code.in_minutes, code.in_hours_by_initial, "update"),
         (code.once, code.once_in_upper_case, "append"),
     ],
 )
@@ -109,6 +109,21 @@ def test_the_commands_of_a_plan_lead_to_a_query_like_one_that_always_had_the_key
     gone_on, twin = query.go_on()
     assert gone_on == twin
     assert sum(twin.values())
+
+
+def test_a_longer_window_is_made_of_shorter_ones_and_the_open_one_is_asked_about(changed):
+    query = changed(code.in_minutes, code.in_hours_by_initial)
+    found = query.plan()
+    new, dry_run, apply, verify = [each.command for each in found.steps if each.command]
+    for command in (new, dry_run):
+        assert CliRunner().invoke(main, shlex.split(command)[1:]).exit_code == 0
+    refused = CliRunner().invoke(main, shlex.split(apply)[1:]).output
+    (again,) = re.findall(r"--accept (\S+)", refused)
+    for command in (f"{apply} --accept {again}", verify):
+        done = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+    gone_on, twin = query.go_on()
+    assert gone_on == twin
 
 
 def test_columns_in_another_order_need_no_script(changed):
