@@ -8,6 +8,7 @@ both; where no file tells, both batches are compared as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import pyarrow.compute as pc
@@ -29,31 +30,54 @@ def differing(before: StoredFamily, after: StoredFamily, partition: int) -> tupl
 
     Both are of one family. Raises as `StoredFamily.raw`.
     """
-    keys = _candidates(before, after, partition)
+    sides = (_Side(before, partition), _Side(after, partition))
+    keys = _candidates(*sides)
     if keys is None:
-        found = tuple(_whole(each.raw(partition)) for each in (before, after))
+        old, new = (_whole(each.family.raw(partition)) for each in sides)
     else:
-        found = tuple(_found(each, partition, keys) for each in (before, after))
-    old, new = found
+        old, new = (each.having(keys) for each in sides)
     return _without_same(old, new), _without_same(new, old)
 
 
-def _candidates(before: StoredFamily, after: StoredFamily, partition: int) -> Rows | None:
+class _Side:
+    """A partition of a family at one of the batches; its tables are opened once."""
+
+    def __init__(self, family: StoredFamily, partition: int) -> None:
+        self.family = family
+        self.partition = partition
+        self.part = family.parts[partition]
+
+    @cached_property
+    def state(self) -> RocksDBState:
+        """Its files as RocksDB has them."""
+        return RocksDBState(self.family.files, self.part.version, self.family.conf)
+
+    def having(self, keys: Rows) -> Raw:
+        """Those of the keys that are there, with their values."""
+        if is_rocksdb(self.family.conf):
+            return self.state.find(keys)
+        parts = []
+        for found, values in self.family.raw(self.partition):
+            places = among(found, keys)
+            parts.append((found.take(places), values.take(places)))
+        return _whole(iter(parts))
+
+
+def _candidates(before: _Side, after: _Side) -> Rows | None:
     """Keys among which all are that differ; None where the files do not tell."""
-    old, new = before.parts[partition], after.parts[partition]
-    numbers = [each.number_in(partition) for each in (before, after)]
+    old, new = before.part, after.part
+    numbers = [each.family.number_in(each.partition) for each in (before, after)]
     if old.families != new.families and len(set(numbers)) > 1:
         return None
-    names = _changes_between(after, old.version, new.version)
+    names = _changes_between(after.family, old.version, new.version)
     parts: list[Rows] = []
     if names is None:
-        if not is_rocksdb(after.conf):
+        if not is_rocksdb(after.family.conf):
             return None
         alone = set(old.version.shared) ^ set(new.version.shared)
-        for each, version in ((before, old.version), (after, new.version)):
-            parts.append(RocksDBState(each.files, version, each.conf).keys_in(alone))
+        parts += [each.state.keys_in(alone) for each in (before, after)]
         names = sorted(set(old.version.changes) ^ set(new.version.changes))
-    for changes in read_state_changes(after.files, names, after.conf):
+    for changes in read_state_changes(after.family.files, names, after.family.conf):
         parts.append(changes.keys)
     keys = Rows.concat(parts)
     keys = Rows.from_arrow(keys.to_arrow().unique())
@@ -79,17 +103,6 @@ def _changes_between(
     names = [f"{new.folder}/{each}.{ending}" for each in range(first_version + 1, last + 1)]
     listed = {each.name for each in family.files.list(new.folder)}
     return names if listed.issuperset(names) else None
-
-
-def _found(family: StoredFamily, partition: int, keys: Rows) -> Raw:
-    if is_rocksdb(family.conf):
-        version = family.parts[partition].version
-        return RocksDBState(family.files, version, family.conf).find(keys)
-    parts = []
-    for found, values in family.raw(partition):
-        places = among(found, keys)
-        parts.append((found.take(places), values.take(places)))
-    return _whole(iter(parts))
 
 
 def _whole(parts: Iterator[Raw]) -> Raw:

@@ -7,7 +7,7 @@ import secrets
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,14 +17,18 @@ from urllib.parse import parse_qs, urlsplit
 
 from statemigrate.commands.browse_pages import Browsing
 from statemigrate.errors import StatemigrateError
+from statemigrate.formats.masking import Mask
 from statemigrate.inspect.report_html import policy_of
 from statemigrate.native.retrying import looks_again, retried
 from statemigrate.quoting import html_text
-from statemigrate.state.tables import StateTables, open_state
+from statemigrate.state.project import Project
+from statemigrate.state.tables import StateTables
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
 
+StateAt = Callable[[int | None], StateTables]
+"""The state at a batch, the newest for None; opened anew each time."""
 _LOOPBACK = "127.0.0.1"
 _SECONDS = 30
 """How long a connection may say nothing."""
@@ -50,16 +54,13 @@ def browse(  # noqa: PLR0913 - all but one by name
     browser. The other parameters are those of `open_state`, which is called for each page. Raises
     as `open_state`, and OSError where the port is taken.
     """
-    reading: dict[str, Any] = {
-        "migrations": migrations,
-        "targets": targets,
-        "operator": operator,
-        "stores": stores,
-        "mask": mask,
-        "spark": spark,
-    }
-    open_state(checkpoint, **reading)
-    server = BrowseServer(checkpoint, reading, port)
+    project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
+
+    def opened(batch: int | None) -> StateTables:
+        return StateTables(str(checkpoint), project, batch, Mask.of(mask))
+
+    opened(None)
+    server = BrowseServer(str(checkpoint), opened, port)
     if open_page:
         server.open_page()
     return server
@@ -82,25 +83,17 @@ def browse_page(
     It has the stores with their sizes and revisions, the first rows of each, and what changed in
     the newest batch. The parameters and errors are those of `open_state`.
     """
-    state = open_state(
-        checkpoint,
-        batch=batch,
-        migrations=migrations,
-        targets=targets,
-        operator=operator,
-        stores=stores,
-        mask=mask,
-        spark=spark,
-    )
+    project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
+    state = StateTables(str(checkpoint), project, batch, Mask.of(mask))
     return Browsing(None).whole(state)
 
 
 class BrowseServer:
     """A server that shows a checkpoint's state at its ``url``; see `browse`."""
 
-    def __init__(self, checkpoint: str | Path, reading: Mapping[str, Any], port: int) -> None:
+    def __init__(self, checkpoint: str, state: StateAt, port: int) -> None:
         self._token = secrets.token_urlsafe(32)
-        self._pages = _Pages(checkpoint, reading, f"/{self._token}/")
+        self._pages = _Pages(checkpoint, state, f"/{self._token}/")
         self._server = ThreadingHTTPServer((_LOOPBACK, port), self._handler())
         self._server.daemon_threads = True
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -185,9 +178,9 @@ _PLAIN = Browsing(None)
 class _Pages:
     """The pages of a checkpoint by their names; one is made at a time."""
 
-    def __init__(self, checkpoint: str | Path, reading: Mapping[str, Any], root: str) -> None:
+    def __init__(self, checkpoint: str, state: StateAt, root: str) -> None:
         self._checkpoint = checkpoint
-        self._reading = dict(reading)
+        self._state_at = state
         self._browsing = Browsing(root)
         self._lock = threading.Lock()
 
@@ -195,7 +188,7 @@ class _Pages:
         """A page, and its status."""
         try:
             with self._lock:
-                found = retried(lambda: self._made(name, query), str(self._checkpoint))
+                found = retried(lambda: self._made(name, query), self._checkpoint)
         except StatemigrateError as error:
             return HTTPStatus.BAD_REQUEST, self._browsing.failed("", error)
         except ValueError:
@@ -220,7 +213,7 @@ class _Pages:
 
     def _state(self, query: Mapping[str, list[str]]) -> StateTables:
         batch = int(_one(query, "batch")) if "batch" in query else None
-        return open_state(self._checkpoint, batch=batch, **self._reading)
+        return self._state_at(batch)
 
 
 def _one(query: Mapping[str, list[str]], name: str) -> str:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import CheckpointError, rows_hidden
 from statemigrate.formats.arrow_values import plain_rows
+from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import looks_again
+from statemigrate.state.project import Project
 from statemigrate.state.protocol import no_such_store
-from statemigrate.state.tables import StateTables, compared, open_state
+from statemigrate.state.tables import StateTables, compared
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,20 +97,14 @@ def diff(  # noqa: PLR0913 - all but two by name
     Raises `CheckpointError` for a batch or a store that is not there, and `StartupError` where the
     columns of a store are not the same at both.
     """
-    options: dict[str, Any] = {
-        "migrations": migrations,
-        "targets": targets,
-        "operator": operator,
-        "stores": stores,
-        "mask": mask,
-        "spark": spark,
-    }
+    project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
+    hidden = Mask.of(mask)
     if new is None:
-        last = open_state(checkpoint, batch=after, **options)
+        last = StateTables(str(checkpoint), project, after, hidden)
         first = last.at(_batch_before(last) if before is None else before)
     else:
-        first = open_state(checkpoint, batch=before, **options)
-        last = open_state(new, batch=after, **options)
+        first = StateTables(str(checkpoint), project, before, hidden)
+        last = StateTables(str(new), project, after, hidden)
     names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
     found = tuple(diff_of(first, last, name, key) for name in names)
     return StateDiff(first.batch, last.batch, found)

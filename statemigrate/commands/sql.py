@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import looks_again, retried
 from statemigrate.state.project import Project
-from statemigrate.state.tables import StateTables, open_state, selected
+from statemigrate.state.tables import StateTables, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,13 +119,4 @@ def _of_several(
 def _opened(
     checkpoint: str | Path, batch: int | None, project: Project, mask: Sequence[str]
 ) -> StateTables:
-    return open_state(
-        checkpoint,
-        batch=batch,
-        migrations=project.migrations,
-        targets=project.targets,
-        operator=project.operator,
-        stores=project.stores,
-        mask=mask,
-        spark=project.spark,
-    )
+    return StateTables(str(checkpoint), project, batch, Mask.of(mask))

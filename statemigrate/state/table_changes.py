@@ -32,14 +32,14 @@ class StoreAt:
     columns: TableColumns
 
 
-def changes_between(before: StoreAt, after: StoreAt) -> pa.Table:
-    """What differs between two batches; see `StateTable.changes`.
+def changes_between(before: StoreAt, after: StoreAt) -> Iterator[pa.Table]:
+    """What differs between two batches, a table for each partition; see `StateTable.changes`.
 
-    Raises `StartupError` where the columns are not the same at both batches.
+    At least one table is given. Raises `StartupError` where the columns are not the same at both
+    batches.
     """
     columns = after.columns
     _check_alike(before, after)
-    found: list[Row] = []
     every = range(max(before.rows.partitions, after.rows.partitions))
     # In two checkpoints a key may be in another partition.
     groups = [[each] for each in every] if before.place == after.place else [list(every)]
@@ -50,8 +50,7 @@ def changes_between(before: StoreAt, after: StoreAt) -> pa.Table:
             for is_new, part, batch in _differing(before, after, partition):
                 rows, layout = (new, columns) if is_new else (old, before.columns)
                 rows.update(_by_key(layout, plain_rows(layout.batch(part, batch))))
-        found += _compared(columns, old, new)
-    return _table(columns, found)
+        yield _table(columns, _compared(columns, old, new))
 
 
 def rows_between(before: StoreAt, after: StoreAt, old: list[Row], new: list[Row]) -> pa.Table:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SHOWN = 20
 """Rows that a notebook shows."""
+_IN_BATCH = 50_000
+"""Rows of a difference that are given at once."""
 
 
 def open_state(  # noqa: PLR0913 - all but one by name
@@ -348,6 +350,12 @@ class StateTable:
         before_it = self._state.at(before)[self.name]
         return compared(before_it, self if after is None else self._state.at(after)[self.name])
 
+    def change_batches(self, before: int, after: int | None = None) -> Iterator[pa.RecordBatch]:
+        """What `changes` gives, partition by partition: no more than one is in memory."""
+        last = self if after is None else self._state.at(after)[self.name]
+        for table in changes_between(self._state.at(before)[self.name].side, last.side):
+            yield from table.to_batches(max_chunksize=_IN_BATCH)
+
     def history(self, *key: Any) -> pa.Table:
         """The life of a key over the batches that are there: a row for each change of its rows.
 
@@ -454,7 +462,9 @@ def compared(before: StateTable, after: StateTable, key: Sequence[Any] = ()) -> 
     if key:
         rows = [plain_rows(each.under(*key)) for each in (before, after)]
         return rows_between(before.side, after.side, *rows)
-    return changes_between(before.side, after.side)
+    import pyarrow as pa
+
+    return pa.concat_tables(changes_between(before.side, after.side)).combine_chunks()
 
 
 def _html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
