@@ -143,7 +143,7 @@ class PreviewRuns:
         if path == "rewritten":
             start = self._rewritten(base.as_uri(), self.folder / "candidate-state")
             point_at_inputs(start, self._lines_of(start))
-        like = {each.number: each.commit.watermark for each in self.history.batches}
+        like = self.history.watermarks
         if control is not None:
             like = control.watermarks
         candidate = self._run(new, start, "candidate", recorded, steps, like)

@@ -46,6 +46,11 @@ class History:
         """The lines of the query's offset log, in its order: a source's name, or its number."""
         return tuple(self.before.entry.offsets.by_source)
 
+    @property
+    def watermarks(self) -> dict[int, int]:
+        """The watermark after each batch, as the query has committed it."""
+        return {each.number: each.commit.watermark for each in self.batches}
+
     def reads(self, source: str) -> dict[int, tuple[str | None, str | None]]:
         """By batch the offsets between which it has read of a source, where they differ."""
         found: dict[int, tuple[str | None, str | None]] = {}
