@@ -131,7 +131,7 @@ def _renames(
 @operator_option
 @shared_options()
 @click.pass_obj
-def new(  # noqa: PLR0912, PLR0913, PLR0915 - an option each
+def new(  # noqa: PLR0912, PLR0913 - an option each
     settings: Settings,
     store: str | None,
     *,
