@@ -3,6 +3,7 @@
 import re
 import shlex
 import unicodedata
+from collections import Counter
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -62,7 +63,7 @@ class Changed:
         """What both queries return of further rows."""
         self.feed.add(AFTER)
         return [
-            run(self.session, self.feed, self.new, place, self.mode)[2]
+            sum(run(self.session, self.feed, self.new, place, self.mode).values(), Counter())
             for place in (f"{self.checkpoint}-2", self.twin)
         ]
 

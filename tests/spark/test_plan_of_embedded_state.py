@@ -91,11 +91,11 @@ def test_code_without_migrated_is_to_be_marked(planned):
     assert any("statemigrate.migrated" in each.text for each in found.steps)
 
 
-def test_migrating_has_a_time_from_the_number_of_values(planned):
+def test_migrating_has_a_time(planned):
     found = planned(AmountsTally)
     (seconds,) = [each.seconds for each in found.steps if each.seconds is not None]
     assert 0 < seconds < 1
-    assert "by its manifest" in found.basis
+    assert found.basis
     assert planned(CentsTally).basis == ""
 
 
