@@ -425,7 +425,7 @@ def stored_in(
     lineages: Mapping[str, Lineage],
     path: str,
 ) -> dict[str, StoredStore]:
-    """By store, the families that pages have entries of; a store of which none has is left out.
+    """By store, the families that pages have entries of; a store without any is left out.
 
     The scripts that were applied are those that led to them. Raises as `check_recorded`.
     """
