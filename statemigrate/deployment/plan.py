@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from statemigrate.access import Adopt, DualAccess, DualList
-from statemigrate.complements import Complements
+from statemigrate.access import Adopt, Complements, DualAccess, DualList
 from statemigrate.deployment import checks
 from statemigrate.deployment.stored import (
     Declared,

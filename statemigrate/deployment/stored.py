@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
-from statemigrate.complements import REVISION as COMPLEMENT
+from statemigrate.access import FORMAT as COMPLEMENT_FORMAT
+from statemigrate.access import REVISION as COMPLEMENT
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct.rules import shape_of

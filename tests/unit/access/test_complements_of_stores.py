@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from statemigrate.access import DualAccess, DualList
-from statemigrate.complements import Complements
+from statemigrate.access import Complements, DualAccess, DualList
 from statemigrate.deployment import StoredFamily, complement_of, family_name
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths
