@@ -17,6 +17,8 @@ from typing import Any
 from benchmarks.measuring import Result
 
 _ROUNDS = 3
+_IN_BATCH = 1_000_000
+"""Keys that one batch makes."""
 _OPEN = "import statemigrate; state = statemigrate.open_state({path!r}, migrations=None)\n"
 _TABLE = _OPEN + "table = state['aggregation-0']\n"
 _SQL = 'SELECT count(*), sum("sum") FROM "aggregation-0"'
@@ -24,7 +26,10 @@ _WORKS = {
     "first row": (_TABLE + "next(table.batches())", 0.5),
     "into Arrow": (_TABLE + "assert table.to_arrow().num_rows == {keys}", 2.0),
     "one key": (_TABLE + "assert table.get('customer-{last}')", 0.5),
-    "difference of two batches": (_TABLE + "assert table.changes(0, 1).num_rows == {changed}", 2.0),
+    "difference of two batches": (
+        _TABLE + "assert table.changes(table.batch - 1).num_rows == {changed}",
+        2.0,
+    ),
     "count and sum in SQL": (
         _OPEN + f"state.sql({_SQL!r})",
         2.0,
@@ -67,7 +72,7 @@ def _checkpoint(root: Path, keys: int) -> tuple[Path, int]:
 
 
 def make(root: str, keys: int, changed: int) -> None:
-    """Run two batches of an aggregation."""
+    """Run an aggregation: a batch for each million keys, and one that changes some."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 
@@ -75,16 +80,17 @@ def make(root: str, keys: int, changed: int) -> None:
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.shuffle.partitions", str(max(2, keys // _IN_BATCH)))
         .config("spark.sql.streaming.stateStore.providerClass", provider)
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    rows: Any = spark.range(keys).selectExpr("concat('customer-', id) AS k", "id % 1000 AS n")
-    for batch, part in enumerate((rows, rows.limit(changed))):
-        part.write.parquet(f"{root}/rows/{batch}")
+    parts = [(first, min(first + _IN_BATCH, keys)) for first in range(0, keys, _IN_BATCH)]
+    for batch, (first, end) in enumerate([*parts, (0, changed)]):
+        rows = spark.range(first, end).selectExpr("concat('customer-', id) AS k", "id % 1000 AS n")
+        rows.write.parquet(f"{root}/rows/{batch}")
         stream = spark.readStream.schema("k STRING, n BIGINT").parquet(f"{root}/rows/*")
-        totals = stream.groupBy("k").agg(f.count("*"), f.sum("n"), f.max("n"))
+        totals: Any = stream.groupBy("k").agg(f.count("*"), f.sum("n"), f.max("n"))
         writer = totals.writeStream.outputMode("update").format("noop")
         writer = writer.option("checkpointLocation", f"{root}/checkpoint")
         writer.trigger(availableNow=True).start().awaitTermination()

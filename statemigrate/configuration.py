@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -18,6 +17,14 @@ from statemigrate.errors import StatemigrateError
 
 TABLE = "[tool.statemigrate]"
 OWN_FILE = "statemigrate.toml"
+DEFAULT = "migrations"
+"""The folder of scripts where none is named."""
+
+
+def names_scripts(migrations: str | Path | None) -> bool:
+    """Whether there are scripts to read: not for None, nor for the default that is not there."""
+    is_missing = str(migrations) == DEFAULT and not Path(DEFAULT).is_dir()
+    return migrations is not None and not is_missing
 
 
 class ConfigurationError(StatemigrateError):
@@ -214,6 +221,8 @@ def _table(project: _Source) -> dict[str, Any] | None:
 
 def _read(source: _Source) -> dict[str, Any]:
     try:
+        import tomllib
+
         return tomllib.loads(source.path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise _wrong("SM-CONFIG-003", source, f"{source.file} cannot be read: {error}") from error

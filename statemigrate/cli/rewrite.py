@@ -65,6 +65,13 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+old_code_option = click.option(
+    "--old-code",
+    metavar="MODULE:FUNCTION",
+    help="The code that wrote the checkpoint, to compare the meaning of its state.",
+)
+
+
 def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Say what the code keeps that goes on with a new checkpoint."""
     return _with(

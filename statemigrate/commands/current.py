@@ -17,7 +17,7 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.event_log.events import OPERATOR, STORES, Change, Event, StoreChange, Verb
 from statemigrate.event_log.log import LaterStarts, newest_first
 from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files.open import PathOrFiles, files_to_read
 from statemigrate.migration import Lineage
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.open import Scripts
@@ -106,7 +106,7 @@ def log(
     checkpoint.
     Raises `CheckpointError` for what is not the checkpoint of a query.
     """
-    files = open_files(checkpoint, spark)
+    files = files_to_read(checkpoint, spark)
     directory = CheckpointDirectory(files)
     if directory.query_id() is None:
         directory.require_query()
@@ -291,7 +291,7 @@ def current(checkpoint: str | Path, project: Project) -> Current:
     """The revision of each store and what the log has of it, as `statemigrate.current` says."""
     scripts = Scripts.of(project)
     with scripts.opened(checkpoint) as state:
-        noted = read_log(open_files(state.checkpoint), state.batch)
+        noted = read_log(files_to_read(state.checkpoint), state.batch)
         made = tuple(
             _store(name, stored, scripts, noted, state.operator or None)
             for name, stored in scripts.reported_stores(state).items()

@@ -240,7 +240,7 @@ def next_step(  # noqa: PLR0911 - a sentence for each state
 
 
 def _native_backfill(checkpoint: Looked, store: StoreStatus, *, is_paged: bool) -> str:
-    files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator)
+    files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator, reading=True)
     look = ChunkFiles(checkpoint.files or Remembered(files.files), checkpoint.operator)
     offsets = look.offsets()
     if offsets is not None and is_last_source_unknown(look, offsets):
@@ -412,7 +412,7 @@ def _planned(state: State) -> PlannedBackfill | None:
         return None
     from statemigrate.native.backfill_progress import planned_backfill
 
-    return planned_backfill(ChunkFiles(state.checkpoint, state.operator))
+    return planned_backfill(ChunkFiles(state.checkpoint, state.operator, reading=True))
 
 
 def _against(

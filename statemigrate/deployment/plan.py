@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
 
-from statemigrate.access import Adopt, Complements, DualAccess, DualList
+from statemigrate.access import Adopt, DualAccess, DualList
 from statemigrate.deployment import checks
 from statemigrate.deployment.stored import (
     Declared,
@@ -205,6 +205,11 @@ def dual_access(  # noqa: PLR0913 - all but the families by name
     A family that no way leads from is guarded: ``refuse`` raises the error for a value in it.
     ``complement`` is the family of the values' complements, if the plan has one.
     """
+    made = None
+    if complement is not None:
+        from statemigrate.complements import Complements
+
+        made = Complements(complement)
     guarded = [
         opened if path is not None else GuardedFamily(opened, partial(refuse or plan.refuse, each))
         for opened, each, path in zip(sources, plan.sources, plan.paths, strict=True)
@@ -218,7 +223,7 @@ def dual_access(  # noqa: PLR0913 - all but the families by name
         asks_after_hit=asks_after_hit,
         show_key=show_key,
         adopt=adopt,
-        complements=None if complement is None else Complements(complement),
+        complements=made,
     )
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.access import FORMAT as COMPLEMENT_FORMAT
-from statemigrate.access import REVISION as COMPLEMENT
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct.rules import shape_of
@@ -155,6 +153,9 @@ class StoredStore:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> StoredStore:
         """Read what `to_json` gave."""
+        # What keeps complements has lenses, which only few stores need.
+        from statemigrate.complements import REVISION as COMPLEMENT
+
         families = tuple(
             StoredFamily(each["name"], each["revision"], format_from_json(each["format"]))
             for each in document["families"]
@@ -254,7 +255,9 @@ def family_name(lineage: Lineage, revision: str) -> str:
 
 def complement_of(store: str) -> StoredFamily:
     """The family of the complements of a store's values."""
-    return StoredFamily(f"{store}__complement", COMPLEMENT, COMPLEMENT_FORMAT)
+    from statemigrate.complements import FORMAT, REVISION
+
+    return StoredFamily(f"{store}__complement", REVISION, FORMAT)
 
 
 def is_family_of(store: str, name: str) -> bool:

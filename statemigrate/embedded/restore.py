@@ -341,8 +341,8 @@ class _Source:
                 return replace(found, damages=_damages(errors, instead), alone=True)
         first = errors[0]
         others = {str(each.data["path"]) for each in errors} - {str(first.data["path"])}
-        others_too = f"; also damaged: {', '.join(sorted(others))}" if others else ""
-        raise first.but(found=f"{first.found}{others_too}", next_action=_REPAIR) from first
+        more = f"; also damaged: {', '.join(sorted(others))}" if others else ""
+        raise first.but(found=f"{first.found}{more}", next_action=_REPAIR) from first
 
 
 def _damages(errors: Iterable[CorruptFileError], instead: str) -> tuple[Damage, ...]:

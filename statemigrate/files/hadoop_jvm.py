@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,6 +112,13 @@ def has_jvm(spark: SparkSession) -> bool:
     return hasattr(spark, "_jsparkSession")
 
 
+def has_session(spark: SparkSession | None = None) -> bool:
+    """Whether a session, the active one unless it is given, has a JVM in this process."""
+    if spark is not None and not has_jvm(spark):
+        return False
+    return _context(spark) is not None
+
+
 def java_of(spark: SparkSession | None = None) -> Java | None:
     """The JVM of a session, the active one unless it is given; None where there is none.
 
@@ -170,12 +177,17 @@ def default_file_system(spark: SparkSession | None = None) -> str:
 
 def _configures_default() -> bool:
     """Whether what a JVM would read says where a path without a scheme is."""
+    return is_configured(("fs.defaultFS", "fs.default.name"))
+
+
+def is_configured(names: Iterable[str]) -> bool:
+    """Whether what a JVM would read speaks of any of these settings, or of their beginnings."""
     folders = [os.environ.get(name) for name in ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")]
     home = os.environ.get("SPARK_HOME")
     folders.append(home and f"{home}/conf")
     files = [Path(folder, name) for folder in folders if folder for name in _SETTINGS]
     texts = [os.environ.get("PYSPARK_SUBMIT_ARGS", ""), *map(_text, files)]
-    return any(name in text for text in texts for name in ("fs.defaultFS", "fs.default.name"))
+    return any(name in text for text in texts for name in names)
 
 
 def _text(path: Path) -> str:

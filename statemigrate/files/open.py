@@ -44,6 +44,24 @@ def open_files(place: PathOrFiles, spark: SparkSession | None = None) -> Files:
     return _remote(text, spark, default)
 
 
+def files_to_read(place: PathOrFiles, spark: SparkSession | None = None) -> Files:
+    """As `open_files`, for who only reads: buckets and HDFS are reached without Java.
+
+    The connectors of ``spark`` or of the active session are used where there is one, or where
+    settings of Hadoop's, which a JVM would read, speak of the store; and for HDFS where
+    hdfs-native is not installed.
+    """
+    if isinstance(place, str | Path) and _SCHEME.match(text := str(place)):
+        from statemigrate.files.hadoop_jvm import has_session, is_configured
+        from statemigrate.files.without_java import files_without_java, settings_of
+
+        if not (local_path(text) or has_session(spark) or is_configured(settings_of(text))):
+            found = files_without_java(text)
+            if found is not None:
+                return found
+    return open_files(place, spark)
+
+
 def _remote(place: str, spark: SparkSession | None, default: str | None = None) -> Files:
     from statemigrate.files.hadoop import HadoopFiles, whole_uri
     from statemigrate.files.hadoop_failures import reach

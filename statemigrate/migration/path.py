@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import TransformError, ValueMismatchError, shown, values_hidden
 from statemigrate.formats import Format, Value
 from statemigrate.formats.escaped_text import first_escaped, visible
-from statemigrate.lenses.change import Change, composed
-from statemigrate.lenses.complement import Complement, Entry, carry
-from statemigrate.lenses.differences import copied
 from statemigrate.migration.migration import (
     BASE,
     Direction,
@@ -24,6 +21,12 @@ from statemigrate.migration.migration import (
     Transform,
     takes_key,
 )
+
+if TYPE_CHECKING:
+    from statemigrate.lenses.change import Change
+    from statemigrate.lenses.complement import Complement
+
+# Lenses are loaded where they are used: what only looks at state is to begin at once.
 
 # One script on the way from one revision to another.
 
@@ -118,6 +121,8 @@ class Step:
         left = complement.remainder(self.revision, self.direction, self._formats)
         if left is None and self._leaves_nothing:
             return self._there(value), complement
+        from statemigrate.lenses.complement import Entry, carry
+
         made, found = carry(value, self._there, self._back, left, exact=self._leaves_nothing)
         entry = None if found is None else Entry(self.direction, self._formats, found)
         return made, complement.having(self.revision, entry)
@@ -136,11 +141,15 @@ class Step:
     def _there(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._there(each) for each in value]
+        from statemigrate.lenses.differences import copied
+
         return self.conformed(self.run(copied(value)))
 
     def _back(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._back(each) for each in value]
+        from statemigrate.lenses.differences import copied
+
         assert self.back is not None and self.before is not None, "asked before"  # noqa: S101, PT018
         return self.before.conform(self.back(copied(value)))
 
@@ -295,7 +304,11 @@ class Path:
     def _composed(self) -> Transform | None:
         """One function for all steps, where all are lenses and that is the same; else None."""
         ways = [(each.change, each.direction) for each in self.steps if each.change is not None]
-        return composed(ways) if 1 < len(ways) == len(self.steps) else None
+        if not 1 < len(ways) == len(self.steps):
+            return None
+        from statemigrate.lenses.change import composed
+
+        return composed(ways)
 
     def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:
         """`apply` for many values; where it raises, `apply` says for which of them.

@@ -26,7 +26,7 @@ from statemigrate.checkpoint.logs.offsets import (
 from statemigrate.errors import CorruptFileError, StartupError
 from statemigrate.files import Files, parse_json
 from statemigrate.files.documents import VERSION, Maybe, Table, check_shape
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files.open import PathOrFiles, files_to_read, open_files
 from statemigrate.native.control_rows import MARKER
 from statemigrate.quoting import argument
 
@@ -194,17 +194,20 @@ def within_checkpoint(path: str) -> str | None:
 class ChunkFiles:
     """The chunk files of one checkpoint, a path or a URI, for one operator of its query.
 
-    ``operator`` is meant as in `folder_of`.
+    ``operator`` is meant as in `folder_of`. With ``reading`` nothing is written, so that a remote
+    checkpoint is reached without Java.
     """
 
-    def __init__(self, checkpoint: PathOrFiles, operator: str | None = None) -> None:
+    def __init__(
+        self, checkpoint: PathOrFiles, operator: str | None = None, *, reading: bool = False
+    ) -> None:
         self.operator = operator
         self.chunks = chunks_of(operator)
         """`CHUNKS` of this operator."""
         self.blocks = f"{folder_of(operator)}/waiting"
         """`WAITING` of this operator."""
         self._plan = f"{folder_of(operator)}/plan.json"
-        self.files = open_files(checkpoint)
+        self.files = files_to_read(checkpoint) if reading else open_files(checkpoint)
         self.checkpoint = self.files.location if checkpoint is self.files else str(checkpoint)
         self.directory = CheckpointDirectory(self.files, self.checkpoint)
         self.path = f"{self.files.location}/{self.chunks}"

@@ -34,7 +34,7 @@ from statemigrate.errors import (
 from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.files import Files, LocalFiles, local_path, parse_json
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files.open import PathOrFiles, files_to_read, open_files
 from statemigrate.migration import BASE
 from statemigrate.native.listing import begun_schemas, read_listing
 
@@ -72,7 +72,7 @@ class StoreRecord:
 
 def read_record(checkpoint: PathOrFiles) -> dict[str, StoreRecord]:
     """The record by store; empty where there is none. Raises `CorruptFileError`."""
-    files = open_files(checkpoint)
+    files = files_to_read(checkpoint)
     try:
         data = files.get(RECORD)
     except FileNotFoundError:
@@ -324,11 +324,6 @@ def _lent(files: Files) -> ServedFiles | None:
     from statemigrate.files.served import served
 
     return served(files)
-
-
-def directory_of(checkpoint: str, files: Files | None = None) -> CheckpointDirectory:
-    """The directory of a checkpoint, a path or URI, whose ``files`` may be open already."""
-    return CheckpointDirectory(files or open_files(checkpoint), checkpoint)
 
 
 def running() -> tuple[str | None, int | None]:

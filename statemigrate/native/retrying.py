@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.errors import CheckpointError, StorageError
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def _is_broken_off(failure: StorageError) -> bool:
 
 
 def _newest(path: str) -> int:
-    return max(batches_in(names_in(open_files(path), "commits")), default=-1)
+    return max(batches_in(names_in(files_to_read(path), "commits")), default=-1)
 
 
 def _is_of_a_read(error: Exception, path: str) -> bool:

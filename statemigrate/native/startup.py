@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
@@ -27,7 +28,7 @@ from statemigrate.deployment import (
     is_family_of,
     revision_in,
 )
-from statemigrate.deployment.code import is_only_looking
+from statemigrate.deployment.code import is_only_looking, note_checkpoint
 from statemigrate.deployment.stored import recorded_call
 from statemigrate.errors import LineageError, StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
@@ -42,7 +43,6 @@ from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
 from statemigrate.native.deployment_check import (
     ObservedCheckpoint,
     StoreRecord,
-    directory_of,
     is_planning,
     read_record,
     write_record,
@@ -192,6 +192,8 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
 
     check_spark_version()
     if is_only_looking():
+        if settings.checkpoint is not None:
+            note_checkpoint(settings.checkpoint)
         return _tried(processor, settings)
     is_starting = not _is_worker()
     if is_starting:
@@ -282,7 +284,7 @@ def check_forgetting(checkpoint: str, operator: int | None, code: Any) -> None:
 
     Spark drops a state variable that no code declares, and says nothing.
     """
-    batch = directory_of(checkpoint).last_commit()
+    batch = CheckpointDirectory(open_files(checkpoint), checkpoint).last_commit()
     if batch < 0:
         return
     record = read_record(checkpoint)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from statemigrate.access import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.access import Adopt, DualAccess
+from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.deployment import (
     Declared,
     Kind,

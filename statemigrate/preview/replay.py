@@ -28,6 +28,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.preview.history import CommittedBatch, History
 from statemigrate.preview.inputs import RecordedInput
+from statemigrate.preview.stream_plan import StreamPlan
 from statemigrate.rewrite.fork import fork_state
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ _TOO_LONG = 1800  # seconds
 class Code:
     """A function of the user's: ``inputs`` has by parameter the source that it stands for.
 
-    ``schemas`` are those of its parameters, ``others`` what it gets for its other parameters.
+    ``schemas`` are those of its parameters. ``sessions`` are the parameters that get the Spark
+    session. ``repeated`` has by source others that the query has for the same stream.
     """
 
     reference: str
@@ -56,6 +58,7 @@ class Code:
     schemas: Mapping[str, Any]
     mode: str
     sessions: tuple[str, ...] = ()
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,18 +85,18 @@ class Replayed:
         return {each.number: each.watermark for each in self.batches}
 
 
-def start_fork(files: Files, history: History, sources: Sequence[str], folder: Path) -> Path:
-    """Copy the state before the batches to ``folder``, for code that reads ``sources``."""
+def start_fork(files: Files, history: History, folder: Path) -> Path:
+    """Copy the state before the batches to ``folder``."""
     fork_state(files, open_files(folder.as_uri()), history.before.number)
-    point_at_inputs(folder, sources)
+    point_at_inputs(folder, len(history.sources))
     return folder
 
 
-def point_at_inputs(folder: Path, sources: Sequence[str]) -> None:
+def point_at_inputs(folder: Path, sources: int) -> None:
     """Let each entry of the offset log be that of a query that has read no recorded input yet."""
     files = open_files(folder.as_uri())
     for batch in batches_in(names_in(files, "offsets")):
-        lines = tuple(_line(0) for _ in sources)
+        lines = (_line(0),) * sources
         _write_entry(folder, batch, _unnamed(read_entry(files, batch), lines))
     shutil.rmtree(folder / "sources", ignore_errors=True)
 
@@ -145,9 +148,11 @@ def replay(
         if not is_alike:
             entry = replace(entry, watermark=done[-1].watermark)
         stream = _called(code, recorded, own)
-        places = _sources_of(stream, code, recorded)
+        plan = StreamPlan.of(stream)
+        places = _sources_of(plan, code, recorded)
         if not done:
-            _write_source_logs(folder, places, recorded)
+            point_at_inputs(folder, len(places))
+            _write_source_logs(folder, dict(zip(plan.sources, places, strict=True)), recorded)
         lines = tuple(_line(recorded[each].position(batch.number)) for each in places)
         entry = replace(_unnamed(entry, lines), pinned=start.pinned)
         _write_entry(folder, batch.number, entry)
@@ -197,27 +202,14 @@ def _called(code: Code, recorded: Mapping[str, RecordedInput], session: SparkSes
 
 
 def _sources_of(
-    stream: DataFrame, code: Code, recorded: Mapping[str, RecordedInput]
+    plan: StreamPlan, code: Code, recorded: Mapping[str, RecordedInput]
 ) -> tuple[str, ...]:
-    """The recorded sources in the order in which the query has them, as its plan shows."""
-    leaves = stream._jdf.queryExecution().analyzed().collectLeaves()
+    """The recorded source in each place where the query reads one, as its plan shows."""
     by_folder = {recorded[each].folder.as_uri(): each for each in code.inputs.values()}
-    found: list[str] = []
-    for number in range(leaves.size()):
-        leaf: Any = leaves.apply(number)
-        if leaf.isStreaming():
-            path = leaf.dataSource().options().get("path") if _has_source(leaf) else None
-            place = str(path.get()) if path is not None and path.isDefined() else ""
-            if place not in by_folder:
-                raise _other_source(code, str(leaf.simpleStringWithNodeId()))
-            found.append(by_folder[place])
-    if len(set(found)) != len(found):
-        raise _failed(code, None, ValueError("it reads one stream in several places"))
-    return tuple(found)
-
-
-def _has_source(leaf: Any) -> bool:
-    return str(leaf.getClass().getSimpleName()) == "StreamingRelation"
+    for each in plan.reads:
+        if each not in by_folder:
+            raise _other_source(code, each)
+    return tuple(by_folder[each] for each in plan.reads)
 
 
 def _other_source(code: Code, found: str) -> CodeError:
@@ -233,10 +225,13 @@ def _other_source(code: Code, found: str) -> CodeError:
 
 
 def _write_source_logs(
-    folder: Path, places: Sequence[str], recorded: Mapping[str, RecordedInput]
+    folder: Path, places: Mapping[int, str], recorded: Mapping[str, RecordedInput]
 ) -> None:
-    """The logs of the sources, as Spark's file source writes them: a file with one line a batch."""
-    for number, source in enumerate(places):
+    """The logs of the sources, as Spark's file source writes them: a file with one line a batch.
+
+    ``places`` has by the number of Spark's source the recorded one.
+    """
+    for number, source in places.items():
         log = folder / "sources" / str(number)
         log.mkdir(parents=True)
         (log / "0").write_text("v1")

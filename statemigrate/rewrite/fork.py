@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -520,6 +520,22 @@ def fork_state(old: Files, new: Files, batch: int) -> CheckpointShape:
     _copied(old, new, needed, None)
     new.put("metadata", f'{{"id":"{uuid.uuid4()}"}}'.encode())
     return shape
+
+
+def fork_batches(old: Files, new: Files, batches: Sequence[int]) -> None:
+    """Copy the state that a query had after each of some ``batches``, and the logs of these.
+
+    What its sources keep is left out. In the new place, which has the query's id, the last one of
+    the batches is the newest. Raises as `fork`.
+    """
+    copied: dict[str, None] = {}
+    written: dict[str, bytes] = {}
+    for batch in sorted(batches):
+        needed = needed_files(old, new, describe(old, batch), with_sources=False)
+        copied.update(dict.fromkeys(needed.copied))
+        written.update(needed.written)
+    _copied(old, new, Needed(tuple(name for name in copied if name not in written), written), None)
+    new.put(METADATA, old.get(METADATA))
 
 
 def _copied(

@@ -8,17 +8,17 @@ from importlib.resources import as_file, files
 from itertools import groupby
 from pathlib import Path
 
+from statemigrate.configuration import names_scripts
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
 from statemigrate.migration import Lineage, check_store_name
 from statemigrate.quoting import argument
 from statemigrate.scripts.choosing import Details, Entry, chosen, details, entries
-from statemigrate.scripts.inference import KeyChange, Transforms, infer_rekeying, infer_transforms
+from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.lens_inference import NotDeclarableError, declaration
+from statemigrate.scripts.rekeying import KeyChange, infer_rekeying
 from statemigrate.scripts.survey import Survey, survey
 
-DEFAULT = "migrations"
-"""The folder of scripts where none is named."""
 _TEMPLATE = "script.py.mako"
 
 
@@ -199,7 +199,7 @@ def survey_of(migrations: str | Path | None) -> Survey | None:
     That is for None, and where nothing was named and the default folder is not there: a query
     without migrations has no scripts.
     """
-    if migrations is None or (str(migrations) == DEFAULT and not Path(migrations).is_dir()):
+    if migrations is None or not names_scripts(migrations):
         return None
     return ScriptFolder(migrations).survey()
 

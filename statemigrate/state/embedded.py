@@ -18,6 +18,7 @@ from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.processes import cores, shared_out
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
+from statemigrate.files.open import files_to_read
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import KeyCodec, shown_key
@@ -235,7 +236,7 @@ class EmbeddedState:
     target_is_deployed = True
 
     def __init__(self, checkpoint: str, batch: int | None = None) -> None:
-        layout = Layout.of(checkpoint)
+        layout = Layout.over(files_to_read(checkpoint))
         self.files = layout.files
         self.checkpoint = layout.files.location
         self.committed = hold(layout, batch=batch)

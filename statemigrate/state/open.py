@@ -11,23 +11,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.deployment import StoredStore, is_family_of, store_of
+from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
-from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import directory_of, read_record
+from statemigrate.files.open import files_to_read
 from statemigrate.quoting import argument
-from statemigrate.scripts.applied import Applied
 from statemigrate.state.project import Project
-from statemigrate.state.protocol import State, no_such_store, reported_stores
 
 if TYPE_CHECKING:
+    from statemigrate.deployment import StoredStore
+    from statemigrate.migration import Lineage
+    from statemigrate.scripts.applied import Applied
     from statemigrate.scripts.survey import Survey
+    from statemigrate.state.protocol import State
 
 
 Engine = Literal["embedded", "native"]
+
+
+def directory_of(checkpoint: str, files: Files | None = None) -> CheckpointDirectory:
+    """The directory of a checkpoint, a path or URI, whose ``files`` may be open already."""
+    return CheckpointDirectory(files or files_to_read(checkpoint), checkpoint)
 
 
 def engine_of(checkpoint: str | Path, files: Files | None = None) -> Engine:
@@ -69,7 +74,7 @@ def open_committed(
     if lineages:
         require_scripted(project.targets, lineages)
     given = project.spark
-    files = Remembered(open_files(path, None if callable(given) else given))
+    files = Remembered(files_to_read(path, None if callable(given) else given))
     if engine_of(path, files) == "embedded":
         # RocksDB is loaded where it is needed alone.
         from statemigrate.state.embedded import EmbeddedState
@@ -106,7 +111,9 @@ def require_store(checkpoint: str, store: str) -> None:
     if engine_of(checkpoint) == "embedded":
         return
     from statemigrate.checkpoint.operators.metadata import known_variables
+    from statemigrate.deployment import is_family_of, store_of
     from statemigrate.pages.record import is_marker, is_paged, records
+    from statemigrate.state.protocol import no_such_store
 
     files = directory_of(checkpoint).files
     variables = known_variables(files)
@@ -185,6 +192,8 @@ class Scripts:
 
     def reported_stores(self, state: State) -> Mapping[str, StoredStore]:
         """The stores of a state that are reported, by name."""
+        from statemigrate.state.protocol import reported_stores
+
         return reported_stores(state, self.stores)
 
     def is_broken(self, store: str) -> bool:
@@ -215,8 +224,9 @@ def applied_by(checkpoint: str) -> Applied:
         from statemigrate.embedded.continuation import last_committed
         from statemigrate.embedded.layout import Layout
 
-        manifest = last_committed(Layout.of(checkpoint))
+        manifest = last_committed(Layout.over(files_to_read(checkpoint)))
         return _checksums(manifest.stores if manifest else {})
+    from statemigrate.native.deployment_check import read_record
     from statemigrate.pages.record import records
 
     # Those of its pages' operators and of others; of one store name several may tell.

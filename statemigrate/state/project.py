@@ -8,12 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.configuration import NamedCheckpoint
-from statemigrate.scripts.folder import DEFAULT, ScriptFolder, survey_of
+from statemigrate.configuration import DEFAULT, names_scripts
 
 if TYPE_CHECKING:
+    from statemigrate.configuration import NamedCheckpoint
     from statemigrate.migration import Lineage
     from statemigrate.native.session import Spark
+    from statemigrate.scripts.folder import ScriptFolder
     from statemigrate.scripts.survey import Survey
 
 
@@ -44,11 +45,18 @@ class Project:
     @property
     def folder(self) -> ScriptFolder:
         """The folder of scripts. Raises `ScriptError` where there is none."""
+        from statemigrate.scripts.folder import ScriptFolder
+
         return ScriptFolder(self.directory)
 
     @cached_property
     def survey(self) -> Survey | None:
         """All scripts, read once; None where no folder was named and the default is not there."""
+        if not names_scripts(self.migrations):
+            return None
+        # Loaded where there are some: a look at state without any is to begin at once.
+        from statemigrate.scripts.folder import survey_of
+
         return survey_of(self.migrations)
 
     @property

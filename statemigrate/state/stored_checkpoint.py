@@ -9,7 +9,7 @@ from statemigrate.checkpoint.operators.shapes import GROUP_STATE, OperatorShape
 from statemigrate.checkpoint.state import CommittedState, StoredFamily
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.operators import Which
 from statemigrate.state.rows import UserRows
@@ -36,7 +36,7 @@ class StoredCheckpoint(SparkCheckpoint):
     ) -> None:
         # What `SparkCheckpoint` asks of a path and a session is for Spark's reader.
         self.path = path
-        self.files = files or Remembered(open_files(path, spark))
+        self.files = files or Remembered(files_to_read(path, spark))
         self._batch = batch
         self._operator = operator
         self._paged = paged

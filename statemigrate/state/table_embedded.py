@@ -7,6 +7,7 @@ from functools import cached_property
 
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.versions import retained_versions
+from statemigrate.files.open import files_to_read
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.plain_rows import EmbeddedRows
 from statemigrate.state.project import Project
@@ -32,7 +33,7 @@ class EmbeddedCatalog:
     @cached_property
     def batches(self) -> tuple[int, ...]:
         """See `Catalog`."""
-        layout = Layout.of(self._checkpoint)
+        layout = Layout.over(files_to_read(self._checkpoint))
         newest = EmbeddedState(self._checkpoint)
         try:
             return tuple(each for each in retained_versions(layout) if each <= newest.batch)

@@ -22,27 +22,19 @@ from statemigrate.checkpoint.operators.catalogue import (
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.state import CommittedState
 from statemigrate.checkpoint.state import StoredFamily as SparkFamily
-from statemigrate.deployment import live_path, revision_in, store_of
 from statemigrate.errors import TransformError
 from statemigrate.files.cached import Remembered
 from statemigrate.formats import Format
 from statemigrate.formats.arrow_values import plain_values
-from statemigrate.migration import BASE, Lineage, Path
-from statemigrate.native.deployment_check import StoreRecord, read_record
-from statemigrate.native.operators import is_pages, name_in
-from statemigrate.pages.record import (
-    is_marker,
-    large_of,
-    read_pages_record,
-    record_name,
-    variable_of,
-)
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.project import Project
-from statemigrate.state.protocol import State, unscripted
+from statemigrate.state.protocol import State
 from statemigrate.state.rows import UserRows, is_variable
 
 if TYPE_CHECKING:
+    from statemigrate.formats import Format
+    from statemigrate.migration import Lineage, Path
+    from statemigrate.native.deployment_check import StoreRecord
     from statemigrate.pages.record import PagesRecord
 
 
@@ -235,8 +227,11 @@ def joined_parts(
     if lineage is None:
         value = parts[0][0].value
         if any(rows.value != value for rows, _, _ in parts):
+            from statemigrate.state.protocol import unscripted
+
             raise unscripted(checkpoint, store)
         return StoreRows(tuple(StorePart(rows, revision) for rows, revision, _ in parts), value)
+    from statemigrate.deployment import live_path
     from statemigrate.state.plain_rows import struct_of, value_json
 
     target = lineage.resolve(project.targets.get(store, "head"))
@@ -299,8 +294,7 @@ class SparkCatalog:
     def rows(self, name: str) -> StoreRows:
         """See `Catalog`."""
         if name in self._internal:
-            rows = self._internal[name]
-            return StoreRows((StorePart(rows, BASE),), rows.value)
+            return _unmigrated(self._internal[name])
         return self._stores[name].rows()
 
     @cached_property
@@ -319,7 +313,7 @@ class SparkCatalog:
             operator, store, family = each.operator, each.store.name, each.family.name
             is_empty = family == DEFAULT and each.store.has_families
             is_shown = user_name(operator, store, family) is not None
-            if not is_empty and (not is_shown or (is_variable(each) and is_marker(family))):
+            if not is_empty and (not is_shown or _is_marker(each)):
                 own = family if family != DEFAULT else store
                 found[f"{kind_of(operator.name).word}-{operator.number}.{own}"] = UserRows(each)
         return found
@@ -345,6 +339,8 @@ class SparkCatalog:
     def _of_operator(self, families: list[SparkFamily]) -> Iterator[_SparkStore]:
         operator = self._project.operator
         if is_variable(families[0]):
+            from statemigrate.native.operators import is_pages, name_in
+
             named = {each.family.name: each for each in families}
             if isinstance(operator, str) and operator != name_in(named):
                 return
@@ -373,16 +369,21 @@ class SparkCatalog:
                     yield _Envelopes(lineage.store, self, each, lineage)
 
     def _of_variables(self, named: Mapping[str, SparkFamily]) -> Iterator[_SparkStore]:
+        from statemigrate.deployment import store_of
+
         kept = [
             name
-            for name in named
-            if name != DEFAULT and not is_internal(name) and not is_marker(name)
+            for name, each in named.items()
+            if name != DEFAULT and not is_internal(name) and not _is_marker(each)
         ]
         for store in dict.fromkeys(map(store_of, kept)):
             families = tuple(named[name] for name in kept if store_of(name) == store)
             yield _Variables(store, self, families)
 
     def _of_pages(self, named: Mapping[str, SparkFamily]) -> Iterator[_SparkStore]:
+        from statemigrate.native.operators import name_in
+        from statemigrate.pages.record import large_of, read_pages_record, record_name, variable_of
+
         operator = name_in(named)
         record = read_pages_record(self._files, record_name(operator))
         at = record and (record.at(self.batch) or record)
@@ -419,6 +420,8 @@ class SparkCatalog:
     @cached_property
     def record(self) -> Mapping[str, StoreRecord]:
         """What the last deployment noted of each store."""
+        from statemigrate.native.deployment_check import read_record
+
         return read_record(self._files)
 
     @property
@@ -452,6 +455,12 @@ class _SparkStore:
         return joined_parts(self.name, parts, lineage, catalog.project, catalog.location)
 
 
+def _unmigrated(rows: FamilyRows) -> StoreRows:
+    from statemigrate.migration import BASE
+
+    return StoreRows((StorePart(rows, BASE),), rows.value)
+
+
 @dataclass(frozen=True)
 class _OperatorStore(_SparkStore):
     """The state of one of Spark's own operators, or what a function keeps."""
@@ -463,8 +472,9 @@ class _OperatorStore(_SparkStore):
         rows = UserRows(self.family)
         lineage = None if self.is_envelope else self.catalog.lineage_of(self.name)
         if lineage is None:
-            return StoreRows((StorePart(rows, BASE),), rows.value)
+            return _unmigrated(rows)
         from statemigrate.formats.struct_format import struct_from_json
+        from statemigrate.native.deployment_check import StoreRecord
         from statemigrate.state.spark_operators import stored_revision
 
         record = self.catalog.record.get(self.name, StoreRecord())
@@ -480,6 +490,9 @@ class _Variables(_SparkStore):
     families: tuple[SparkFamily, ...]
 
     def rows(self) -> StoreRows:
+        from statemigrate.deployment import revision_in
+        from statemigrate.migration import BASE
+
         lineage = self.catalog.lineage_of(self.name)
         oldest = BASE if lineage is None else lineage.oldest
         parts = []
@@ -533,6 +546,15 @@ class _Paged(_SparkStore):
                 for each in stored.families
             ]
         )
+
+
+def _is_marker(family: SparkFamily) -> bool:
+    """Whether a variable tells of pages, or has them, and so is none of a user's."""
+    if not is_variable(family):
+        return False
+    from statemigrate.pages.record import is_marker
+
+    return is_marker(family.family.name)
 
 
 def _format_of(rows: UserRows, lineage: Lineage | None, revision: str) -> Format:

@@ -16,7 +16,7 @@ from statemigrate.errors import (
     shown,
 )
 from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import is_missing
@@ -24,7 +24,7 @@ from statemigrate.quoting import html_text
 from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
-from statemigrate.state.protocol import Entry, no_such_store
+from statemigrate.state.protocol import Entry
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -153,6 +153,8 @@ class StateTables:
     def __getitem__(self, name: str) -> StateTable:
         """A store. Raises `CheckpointError` for a name that is none."""
         if name not in self._catalog.names:
+            from statemigrate.state.protocol import no_such_store
+
             raise no_such_store(self.checkpoint, name, self.stores)
         return StateTable(self, name)
 
@@ -180,7 +182,7 @@ class StateTables:
             return EmbeddedCatalog(self.checkpoint, self._project, batch)
         given = self._project.spark
         # A remote file system starts a session by itself, if none is active.
-        files = open_files(self.checkpoint, None if callable(given) else given)
+        files = files_to_read(self.checkpoint, None if callable(given) else given)
         return SparkCatalog(Remembered(files), self._project, batch)
 
     def rows_of(self, name: str) -> StoreRows:

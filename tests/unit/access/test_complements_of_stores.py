@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from statemigrate.access import Complements, DualAccess, DualList
+from statemigrate.access import DualAccess, DualList
+from statemigrate.complements import Complements
 from statemigrate.deployment import StoredFamily, complement_of, family_name
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths

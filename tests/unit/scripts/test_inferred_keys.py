@@ -3,7 +3,7 @@
 import pytest
 
 from statemigrate.formats import Struct
-from statemigrate.scripts.inference import KeyChange, infer_rekeying
+from statemigrate.scripts.rekeying import KeyChange, infer_rekeying
 
 SHOP = Struct("shop STRING")
 SHOP_DAY = Struct("shop STRING, day DATE")

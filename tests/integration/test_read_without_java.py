@@ -1,0 +1,102 @@
+"""Checkpoints in a bucket and on HDFS, read by processes that have no Java at all."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from native_pipeline import NativePipeline
+from paged_pipeline import TallyPages
+from pipelines import Pipeline
+from tally import CentsTally, batch
+
+pytestmark = pytest.mark.integration
+
+_LOOK = """
+import json, sys
+import statemigrate
+from statemigrate.formats.arrow_values import plain_rows
+found = {}
+for place in sys.argv[1:]:
+    state = statemigrate.open_state(place, migrations=None)
+    table = state["tally"]
+    rows = table.to_arrow().sort_by("key")
+    first = rows["key"][0].as_py()
+    status = statemigrate.status(place, migrations=None)
+    found[place] = {
+        "batches": state.batches,
+        "rows": repr(plain_rows(rows)),
+        "get": repr(table.get(first)),
+        "logical": repr(statemigrate.get("tally", place, first, migrations=None)),
+        "changed": state["tally"].changes(state.batch - 1).num_rows,
+        "status": [each.store for each in status.stores],
+        "sql": repr(state.sql('select count(*) from tally').to_pylist()),
+        "java": "py4j.java_gateway" in sys.modules,
+    }
+print(json.dumps(found))
+"""
+
+
+def looked(places, endpoint):
+    """What a process without Java finds at the places."""
+    kept = ("PATH", "HOME", "PYTHONPATH", "TMPDIR")
+    variables = {name: os.environ[name] for name in kept if name in os.environ}
+    variables |= {
+        "JAVA_HOME": "/no-java",
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "HADOOP_USER_NAME": os.environ.get("HADOOP_USER_NAME", os.environ.get("USER", "root")),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK, *places],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def checkpoints(spark, tmp_path_factory):
+    """A checkpoint of each engine on this machine's disk, each after two batches."""
+    top = tmp_path_factory.mktemp("without-java")
+    made = {
+        "native": NativePipeline(spark, top / "native"),
+        "paged": TallyPages(spark, top / "paged"),
+        "embedded": Pipeline(spark, top / "embedded"),
+    }
+    for name, pipeline in made.items():
+        for number in range(2):
+            pipeline.feed(batch(f"b{number}", range(number, 30)))
+            run = pipeline.deploy if name == "embedded" else pipeline.deploy_natively
+            run(CentsTally())
+    return {name: Path(pipeline.checkpoint) for name, pipeline in made.items()}
+
+
+@pytest.mark.parametrize("system", ["s3", "hdfs"])
+def test_all_engines_state_is_read_from_there_as_from_a_disk(system, checkpoints, s3, hdfs, spark):
+    top = f"{SimpleNamespace(s3=s3, hdfs=hdfs).__dict__[system].uri}/{uuid.uuid4().hex}"
+    copied = {name: f"{top}/{name}" for name in checkpoints}
+    java = spark._jvm.org.apache.hadoop.fs
+    for name, place in copied.items():
+        source, target = java.Path(f"file://{checkpoints[name]}"), java.Path(place)
+        conf = spark._jsc.hadoopConfiguration()
+        java.FileUtil.copy(
+            source.getFileSystem(conf), source, target.getFileSystem(conf), target, False, conf
+        )
+    here = looked([str(each) for each in checkpoints.values()], s3.endpoint)
+    there = looked(copied.values(), s3.endpoint)
+    for name, place in copied.items():
+        expected = here[str(checkpoints[name])]
+        assert there[place] == expected
+        assert len(expected["batches"]) >= 2
+        assert expected["status"] == ["tally"]
+        assert not expected["java"]
