@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
     from statemigrate.commands.applied import record_applied
-    from statemigrate.commands.backfill import backfill_status, pause_backfill
+    from statemigrate.commands.backfill import Retirement, backfill_status, pause_backfill
     from statemigrate.commands.browse import BrowseServer, browse, browse_page
     from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
     from statemigrate.commands.current import (
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.repair import Repair, RepairFinding
-    from statemigrate.commands.retire import Retirement
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
     from statemigrate.commands.script_for_code import autogenerate_for
@@ -94,14 +93,13 @@ if TYPE_CHECKING:
     )
     from statemigrate.formats import Avro, Comparison, Format, Struct, Value
     from statemigrate.inspect.check_report import CheckReport, Finding
-    from statemigrate.inspect.dry_run_file import dry_run_file
+    from statemigrate.inspect.dry_run import dry_run_file
     from statemigrate.inspect.estimate import Pace
     from statemigrate.inspect.lens_equality import Unequal
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.meaning.guard import guarded
-    from statemigrate.metrics.batches import EmbeddedMetrics
+    from statemigrate.metrics.instruments import EmbeddedMetrics, StatusMetrics
     from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
-    from statemigrate.metrics.status import StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Preparation
     from statemigrate.native.backfill import BackfillPlan
@@ -132,7 +130,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "statemigrate.budget": "BackfillOptions",
     "statemigrate.commands.applied": "record_applied",
-    "statemigrate.commands.backfill": "backfill_status pause_backfill",
+    "statemigrate.commands.backfill": "Retirement backfill_status pause_backfill",
     "statemigrate.commands.current": ("Current CurrentOf CurrentStore Log LogEntry LogOf"),
     "statemigrate.commands.deployed": "Behind",
     "statemigrate.commands.browse": "BrowseServer browse browse_page",
@@ -155,7 +153,6 @@ _NAMES = {
     "statemigrate.commands.quarantine": "FailedValue",
     "statemigrate.commands.rebase": "Rebase",
     "statemigrate.commands.repair": "Repair RepairFinding",
-    "statemigrate.commands.retire": "Retirement",
     "statemigrate.commands.rewrite": "Fork fork Rewriting",
     "statemigrate.commands.rollback": "Rollback rollback RollbackStore",
     "statemigrate.commands.script_verbs": "check history new",
@@ -185,9 +182,8 @@ _NAMES = {
     "statemigrate.inspect.estimate": "Pace",
     "statemigrate.inspect.report": "DryRunReport",
     "statemigrate.meaning.guard": "guarded",
-    "statemigrate.metrics.batches": "EmbeddedMetrics",
+    "statemigrate.metrics.instruments": "EmbeddedMetrics StatusMetrics",
     "statemigrate.metrics.listeners": "NativeMetrics SourceMetrics",
-    "statemigrate.metrics.status": "StatusMetrics",
     "statemigrate.migration": "Lineage Migration",
     "statemigrate.native.adoption": "Preparation",
     "statemigrate.native.backfill": "BackfillPlan",

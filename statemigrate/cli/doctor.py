@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,8 +17,45 @@ from statemigrate.cli.options import (
     shared_options,
     wait_option,
 )
-from statemigrate.cli.output import print_found, print_rows, print_sentence
+from statemigrate.cli.output import print_found, print_line, print_rows, print_sentence
 from statemigrate.commands.examination import Diagnosis
+
+if TYPE_CHECKING:
+    from statemigrate.commands.repair import Repair
+
+
+# `doctor --repair`: what is damaged in a checkpoint, and what it is made whole from.
+
+
+def _repair(settings: Settings, checkpoint: str, **options: Any) -> None:
+    """List the damage of a checkpoint or repair it; exit code 1 if anything stays damaged."""
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.repair import repair
+
+    with spark_when_needed() as spark:
+        found = repair(checkpoint, **settings.of_one(spark, **options))
+    print_found(settings, found, _print_repairs)
+    if not found.is_whole:
+        click.get_current_context().exit(1)
+
+
+def _print_repairs(found: Repair) -> None:
+    print_line(f"{found.checkpoint}: {found.engine}, batch {found.batch}")
+    if found.findings:
+        rows = [(each.subject, each.found, _outcome(each)) for each in found.findings]
+        print_rows(("what", "found", "repair"), rows)
+    else:
+        print_line("Nothing is damaged.")
+    for each in found.did:
+        print_line(f"Done: {each}.")
+    print_line(f"Next: {found.next_action}")
+
+
+def _outcome(finding: Any) -> str:
+    if finding.remedy is None:
+        return "nothing makes up for it"
+    return f"done: {finding.remedy}" if finding.repaired else finding.remedy
+
 
 _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
 
@@ -102,9 +139,7 @@ def doctor(
         ("checkpoint", "place", "operator", "write", "master"),
     )
     if repair and checkpoint is not None:
-        from statemigrate.cli.repair import repair as make_whole
-
-        make_whole(settings, checkpoint, **options)
+        _repair(settings, checkpoint, **options)
         return
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.doctor import doctor as examine

@@ -118,7 +118,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.verbs import dry_run as try_out
-    from statemigrate.inspect.dry_run_file import dry_run_file
+    from statemigrate.inspect.dry_run import dry_run_file
     from statemigrate.inspect.estimate import Pace
 
     shared: dict[str, Any] = {"targets": targets, "sample": sample}

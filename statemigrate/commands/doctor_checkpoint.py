@@ -427,8 +427,8 @@ def _holder(directory: CheckpointDirectory, *, is_embedded: bool, write: bool) -
         found: dict[str, Any] = {"committed": committed, "begun": begun, "committed_at": at}
         found |= {"epoch": epoch, "begun_by": begun_by}
         return Examined(subject, "ok", f"{text}{began}", None, found)
-    from statemigrate.embedded.epochs import require_stopped
     from statemigrate.embedded.layout import Layout, lock_holder
+    from statemigrate.embedded.versions import require_stopped
 
     layout = Layout.over(files)
     try:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.fleet import Progress, found_or_error, unseen
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.dry_run import check_sample, tried
-from statemigrate.inspect.dry_run_file import dry_run_file
+from statemigrate.inspect.dry_run import check_sample, dry_run_file, tried
 from statemigrate.inspect.estimate import Pace
 from statemigrate.inspect.report import DryRunReport
 from statemigrate.native.retrying import looks_again, retried

@@ -22,9 +22,9 @@ from statemigrate.pages.record import PagesRecord, records
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
-from statemigrate.rewrite.plan_meaning import PlanMeaning, plan_meaning
 from statemigrate.rewrite.probe import input_names, input_schemas, probed_inputs, run_probe
 from statemigrate.rewrite.sources import NewSources
+from statemigrate.rewrite.stream_plan import PlanMeaning, plan_meaning
 from statemigrate.rewrite.windows import Meanings
 
 if TYPE_CHECKING:

@@ -48,11 +48,11 @@ from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.verify import Verified, verify_files
 from statemigrate.rewrite.window_columns import (
     NewWindows,
+    ObservedWindows,
     changed_keys,
     find_windows,
     observe_windows,
 )
-from statemigrate.rewrite.window_comparison import ObservedWindows
 from statemigrate.rewrite.windows import Meanings, WindowFinding
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.project import Project

@@ -337,8 +337,7 @@ class _WayBack:
 
     def _taken_back(self, found: Rollback, did: list[str]) -> Rollback:
         """The embedded engine's: all values of a stopped query, and the empty families."""
-        from statemigrate.commands.backfill import backfill
-        from statemigrate.commands.retire import retire_families
+        from statemigrate.commands.backfill import backfill, retire_families
 
         if not found.left:
             return found

@@ -36,8 +36,7 @@ from statemigrate.rewrite.seed import Seed, find_seeds, only_store, seed_script,
 from statemigrate.rewrite.seed_rows import BATCH, Tables, before_seeding, check_tables
 from statemigrate.rewrite.seed_tables import Table, is_json
 from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.rewrite.window_columns import find_windows, observe_windows
-from statemigrate.rewrite.window_comparison import ObservedWindows
+from statemigrate.rewrite.window_columns import ObservedWindows, find_windows, observe_windows
 from statemigrate.rewrite.windows import WindowFinding
 from statemigrate.state.project import Project
 

@@ -13,11 +13,11 @@ from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.budget import OnError
+    from statemigrate.commands.backfill import Retirement
     from statemigrate.commands.current import Current, CurrentOf
     from statemigrate.commands.dry_run import Trials
     from statemigrate.commands.fleet import Fleet, Named
     from statemigrate.commands.quarantine import FailedValue
-    from statemigrate.commands.retire import Retirement
     from statemigrate.commands.status import Status
     from statemigrate.embedded.offline import StoppedBackfill
     from statemigrate.inspect.estimate import Pace
@@ -243,7 +243,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     tried = required("dry_run", store, "a store")
     if from_file is not None:
         require_alone("dry_run", "from_file", checkpoint=checkpoint)
-        from statemigrate.inspect.dry_run_file import dry_run_file
+        from statemigrate.inspect.dry_run import dry_run_file
 
         return dry_run_file(
             tried,
@@ -400,7 +400,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
         )
     project = Project(migrations, targets or {}, {}, spark, operator, tuple(accept_edited))
     if retire:
-        from statemigrate.commands.retire import retire_families
+        from statemigrate.commands.backfill import retire_families
 
         return retire_families(checkpoint, project, complement=complement)
     from statemigrate.commands.backfill import backfill as backfill_all

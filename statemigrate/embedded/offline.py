@@ -19,7 +19,6 @@ from statemigrate.budget import BackfillOptions, Chunk, OnError, Tuner
 from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.continuation import require_committed
-from statemigrate.embedded.epochs import claim, require_stopped
 from statemigrate.embedded.layout import (
     DirectoryLock,
     Layout,
@@ -30,11 +29,17 @@ from statemigrate.embedded.layout import (
 )
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
-from statemigrate.embedded.open_stores import PartitionStores, opened_for, retire_families
 from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.processes import Waiting, Work, cores, shared_out
-from statemigrate.embedded.task_plan import BatchPlan, PartitionReport, report_damages
-from statemigrate.embedded.versions import publish_manifest
+from statemigrate.embedded.task_plan import (
+    BatchPlan,
+    PartitionReport,
+    PartitionStores,
+    opened_for,
+    report_damages,
+    retire_families,
+)
+from statemigrate.embedded.versions import claim, publish_manifest, require_stopped
 from statemigrate.processor.keys import KeyCodec
 
 # What is done to one partition of a stopped query, in whichever process, step by step.

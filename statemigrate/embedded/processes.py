@@ -93,8 +93,8 @@ def shared_out(
                 continue
             if document is None:
                 process.check_ended()
-            elif "told" in document and process.number is not None:
-                yield process.number, document["told"]
+            elif "report" in document and process.number is not None:
+                yield process.number, document["report"]
             else:
                 process.check_done(document)
                 process.go_on(todo)
@@ -214,7 +214,7 @@ def serve() -> None:
     with few_collections():
         while (number := numbers.get()) is not None:
             for document in _answered(work, number):
-                if "told" not in document:
+                if "report" not in document:
                     # Before it is reported: the next partition may arrive at once.
                     busy.clear()
                 answers.write(json.dumps(document, default=str).encode() + b"\n")
@@ -234,7 +234,7 @@ def _listen(numbers: SimpleQueue[int | None], busy: threading.Event) -> None:
 def _answered(work: Work, number: int) -> Iterator[Document]:
     try:
         for document in work(number):
-            yield {"told": document}
+            yield {"report": document}
     except StatemigrateError as error:
         yield {"error": error.to_json()}
     except BaseException:

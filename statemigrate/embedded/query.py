@@ -26,7 +26,6 @@ from statemigrate.embedded.batches import (
     with_heartbeat,
 )
 from statemigrate.embedded.continuation import last_committed, next_start
-from statemigrate.embedded.epochs import WriterHeartbeat, claim
 from statemigrate.embedded.layout import (
     DirectoryLock,
     Layout,
@@ -47,6 +46,7 @@ from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
+from statemigrate.embedded.versions import WriterHeartbeat, claim
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import Stamp
 from statemigrate.files.hadoop_jvm import has_jvm

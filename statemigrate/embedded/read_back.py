@@ -175,7 +175,7 @@ class Readback:
                 self._know(f"{folder}/{each.file.name}", each.file, number, each.pack)
 
     def _know(self, name: str, file: FileReference, number: int, pack: Pack | None) -> None:
-        # Asked of every file of every version, nearly all of which are known.
+        # Asked of every file of every version; nearly all are known.
         if name not in self._files:
             self._files[name] = _File(name, file, number, pack)
             self._due.append(name)

@@ -20,12 +20,10 @@ from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.checkpoint.logs.offsets import batches_in
 from statemigrate.embedded.chains import Chain, chains_of, older_chains
 from statemigrate.embedded.continuation import last_committed
-from statemigrate.embedded.epochs import claim
 from statemigrate.embedded.layout import PARTITIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import locked
-from statemigrate.embedded.open_stores import opened_for, working_copy
 from statemigrate.embedded.read_back import Readback
 from statemigrate.embedded.restore import (
     missing_changelogs,
@@ -33,8 +31,9 @@ from statemigrate.embedded.restore import (
     proven_state,
     saved_copy,
 )
-from statemigrate.embedded.task_plan import BatchPlan
+from statemigrate.embedded.task_plan import BatchPlan, opened_for, working_copy
 from statemigrate.embedded.versions import (
+    claim,
     differences,
     manifest_name,
     publish_manifest,

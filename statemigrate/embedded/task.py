@@ -13,8 +13,15 @@ from typing import Any, NoReturn
 from statemigrate.access import DualAccess
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, in_blocks, size_of
 from statemigrate.deployment import Declared
-from statemigrate.embedded.open_stores import PartitionStores, opened_for, retire_families
-from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, PartitionReport
+from statemigrate.embedded.task_plan import (
+    REPORT,
+    BatchPlan,
+    BatchSchema,
+    PartitionReport,
+    PartitionStores,
+    opened_for,
+    retire_families,
+)
 from statemigrate.errors import StatemigrateError, UnsupportedError
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import DualAccessHandle, never_dropped

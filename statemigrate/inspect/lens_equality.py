@@ -13,7 +13,7 @@ from typing import Any
 from statemigrate.errors import ValueMismatchError, values_hidden
 from statemigrate.formats import Format, Value
 from statemigrate.inspect.field_effects import changes, shown
-from statemigrate.inspect.shrinking import shrunk
+from statemigrate.inspect.laws import shrunk
 from statemigrate.lenses import Change
 from statemigrate.migration import Direction, Migration, Path, Transform
 from statemigrate.state.protocol import Document, Part

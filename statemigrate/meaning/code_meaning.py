@@ -22,8 +22,8 @@ from statemigrate.files.documents import (
 from statemigrate.formats.struct.ddl import ddl_of
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name, store_families
-from statemigrate.rewrite.plan_meaning import PlanMeaning
 from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.stream_plan import PlanMeaning
 from statemigrate.rewrite.windows import KeyMeaning, window_from_json
 
 _FORMAT = 1

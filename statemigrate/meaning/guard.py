@@ -13,7 +13,6 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import document_checksum
 from statemigrate.files.open import open_files
-from statemigrate.meaning.acceptance import log_accepted
 from statemigrate.meaning.changes import PlanItem, compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
 from statemigrate.meaning.recorded import (
@@ -21,11 +20,11 @@ from statemigrate.meaning.recorded import (
     Accepted,
     MeaningRecord,
     forget_later,
+    log_accepted,
     recorded_meaning,
 )
 from statemigrate.quoting import argument
-from statemigrate.rewrite.plan_meaning import plan_meaning
-from statemigrate.rewrite.stream_plan import StreamWriter
+from statemigrate.rewrite.stream_plan import StreamWriter, plan_meaning
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import Any
 
 from statemigrate.meaning.changes import computation
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.probe_expressions import ATTRIBUTE, LITERAL, Expression
+from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, Expression
 from statemigrate.rewrite.windows import KeyMeaning, TimeWindow
 from statemigrate.scripts.rekeying import ColumnSource, Merging
 from statemigrate.scripts.source import quoted

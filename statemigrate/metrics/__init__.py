@@ -1,6 +1,6 @@
 """What a query does as OpenTelemetry metrics: `EmbeddedMetrics`, `NativeMetrics`.
 
-Only this package knows ``opentelemetry``, of which it needs the API alone (the extra ``metrics``).
+Only this package imports ``opentelemetry``. It needs the API alone (the extra ``metrics``).
 Nothing leaves the process until an SDK with an exporter is configured.
 
 Spark's own ``StreamingQueryProgress.observedMetrics`` does not carry these figures. It has what is

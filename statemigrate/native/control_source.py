@@ -279,7 +279,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
         "SM-BACKFILL-009",
         f"it is unknown whether the query of {files.checkpoint} has the backfill source",
         expected=f"the directory {files.chunks}, or the files that its last source has taken",
-        found=f"{len(offsets.lines)} sources, the last of which has taken nothing, and no such "
+        found=f"{len(offsets.lines)} sources; the last has taken nothing, and there is no such "
         "directory",
         next_action=unrecorded_advice(files.checkpoint),
         path=files.checkpoint,
@@ -333,7 +333,7 @@ def control_source(files: ChunkFiles, offsets: Offsets) -> str | None:
 
 
 def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
-    """The sources without names of which one is the backfill source: one, unless none has taken it.
+    """The sources without names that may be the backfill source: one, unless none has taken files.
 
     Then they have taken nothing yet, and nothing tells one from the other.
     """

@@ -1,4 +1,4 @@
-"""A Python expression over ``old`` and ``new``, in a harmless part of the language."""
+"""A Python expression over ``old`` and ``new``; it understands only harmless syntax."""
 
 from __future__ import annotations
 

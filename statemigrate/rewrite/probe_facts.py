@@ -17,8 +17,14 @@ from typing import Any, Literal
 
 from statemigrate.native.control_rows import MARKER
 from statemigrate.pages.rows import BUCKET, PACKED_COLUMNS, pack
-from statemigrate.rewrite.plan_tree import STREAM_JOIN, WATERMARK, Definitions, PlanNode
-from statemigrate.rewrite.probe_expressions import Expression, parse_tree
+from statemigrate.rewrite.plan_tree import (
+    STREAM_JOIN,
+    WATERMARK,
+    Definitions,
+    Expression,
+    PlanNode,
+    parse_tree,
+)
 
 FactKind = Literal[
     "filter",

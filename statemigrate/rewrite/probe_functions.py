@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
-from statemigrate.rewrite.plan_tree import UNION, PlanNode
-from statemigrate.rewrite.probe_expressions import (
+from statemigrate.rewrite.plan_tree import (
+    UNION,
     UNKNOWN,
     Expression,
+    PlanNode,
     members_of,
     of_any_release,
 )

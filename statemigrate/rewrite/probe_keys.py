@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from statemigrate.rewrite.plan_tree import Definitions, PlanNode
-from statemigrate.rewrite.probe_expressions import LITERAL, ONE_OF, Expression
+from statemigrate.rewrite.plan_tree import LITERAL, ONE_OF, Definitions, Expression, PlanNode
 from statemigrate.rewrite.windows import KeyMeaning, SessionWindow, TimeWindow, Window
 
 _T = TypeVar("_T")

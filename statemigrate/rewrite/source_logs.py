@@ -59,11 +59,11 @@ def source_files(
     Raises `CorruptFileError` for a file source whose log of that time is gone, `UnsupportedError`
     for another source that may have noted something since, and as `lines_of_folders`.
     """
-    mine = lines_of_folders(old, offsets) if lines is None else lines
+    lines = lines_of_folders(old, offsets) if lines is None else lines
     copied: list[str] = []
     written: dict[str, bytes] = {}
     for source in folders_in(old, "sources"):
-        text = offsets.by_source.get(mine.get(source, ""))
+        text = offsets.by_source.get(lines.get(source, ""))
         offset = file_offset(text)
         # Without an offset nothing was taken, but another source may have noted where it begins.
         if offset is None or (text is None and not _has_entries(old, source)):

@@ -9,17 +9,22 @@ their number and order. Source: ``IncrementalExecution.scala`` of apache/spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError
-from statemigrate.rewrite.plan_tree import StreamPlan, plan_of
-from statemigrate.rewrite.probe_expressions import members_of, short_name
+from statemigrate.rewrite.aggregates import AggregateFunction
+from statemigrate.rewrite.plan_tree import Definitions, StreamPlan, members_of, plan_of, short_name
+from statemigrate.rewrite.probe_facts import Facts, operator_facts
+from statemigrate.rewrite.probe_functions import functions_in
+from statemigrate.rewrite.probe_keys import keys_in
+from statemigrate.rewrite.windows import Meanings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 
 _EXECUTIONS = (
     "org.apache.spark.sql.execution.streaming.runtime.IncrementalExecution",
@@ -183,4 +188,44 @@ def _unsupported(found: str) -> UnsupportedError:
         found=found,
         next_action="start the query without `guarded`, and see statemigrate's changelog for a "
         "release that knows this PySpark",
+    )
+
+
+# What a plan means for state: keys, aggregate functions and facts of each of its operators.
+
+
+@dataclass(frozen=True)
+class PlanMeaning:
+    """What is known of each stateful operator by its number.
+
+    ``kinds`` are Spark's names of the operators, ``keys`` and ``functions`` what their keys and
+    aggregates are computed from, ``facts`` what else decides about their rows. ``schemas`` are
+    those of the streams, in the plan's order.
+    """
+
+    kinds: Mapping[int, str] = field(default_factory=dict)
+    keys: Meanings = field(default_factory=dict)
+    functions: Mapping[int, tuple[AggregateFunction, ...]] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
+    schemas: tuple[str, ...] = ()
+
+
+def plan_meaning(stream: DataFrame, mode: str) -> PlanMeaning:
+    """What the plan of a stream means that is written in an output ``mode``; it is not started.
+
+    Raises `UnsupportedError` for a release of Spark that plans in a way which is not known.
+    """
+    plan = plan_of_stream(stream, mode)
+    definitions = Definitions(plan.root)
+    kinds = {
+        each.number: each.kind
+        for each in plan.root.every()
+        if each.number is not None and each.kind
+    }
+    return PlanMeaning(
+        kinds,
+        keys_in(plan.root, definitions),
+        functions_in(plan.root),
+        operator_facts(plan.root, definitions),
+        plan.schemas,
     )

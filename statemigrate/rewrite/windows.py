@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from statemigrate.rewrite.probe_expressions import Expression
+from statemigrate.rewrite.plan_tree import Expression
 
 _UNITS = (
     ("day", 86_400_000_000),

@@ -40,7 +40,7 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.values import ValueCodec, merged_values
 from statemigrate.checkpoint.rows.wrapping import RowLayout
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter
+from statemigrate.checkpoint.stores.reading import SnapshotWriter
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.local import LocalFiles

@@ -9,7 +9,7 @@ from support.histories.bucket import STORES, Place
 from support.histories.scenes import changes
 from support.object_store import MemoryFiles
 
-from statemigrate.embedded.epochs import claim
+from statemigrate.embedded.versions import claim
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 
 

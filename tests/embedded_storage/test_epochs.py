@@ -6,10 +6,11 @@ import pytest
 from support.object_store import Fault, MemoryFiles
 
 from statemigrate.checkpoint.epochs import epoch_name, newest_epoch
-from statemigrate.embedded.epochs import BARRIER, claim
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions import (
+    BARRIER,
+    claim,
     manifest_name,
     publish_manifest,
     read_manifest,

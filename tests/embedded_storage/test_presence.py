@@ -4,11 +4,10 @@ import pytest
 from support.object_store import MemoryFiles
 
 from statemigrate.checkpoint.epochs import newest_epoch
-from statemigrate.embedded.epochs import GONE, SIGN, WriterHeartbeat, claim
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.offline import stopped
-from statemigrate.embedded.versions import publish_manifest
+from statemigrate.embedded.versions import GONE, SIGN, WriterHeartbeat, claim, publish_manifest
 from statemigrate.errors import CheckpointInUseError
 
 

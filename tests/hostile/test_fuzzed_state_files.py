@@ -17,8 +17,7 @@ from statemigrate.checkpoint.operators.shapes import NoPrefix, PrefixScan, Range
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.stores.changelog import ChangelogWriter, LineageItem, read_changelog
 from statemigrate.checkpoint.stores.files import read_snapshot
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter, read_state_file
-from statemigrate.checkpoint.stores.reading import fold
+from statemigrate.checkpoint.stores.reading import SnapshotWriter, fold, read_state_file
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, mutated
 

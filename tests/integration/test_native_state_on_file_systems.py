@@ -17,7 +17,7 @@ from statemigrate import (
     with_backfill,
 )
 from statemigrate.commands.adopt import adopt
-from statemigrate.commands.retire import retire
+from statemigrate.commands.backfill import retire
 from statemigrate.files.open import open_files
 
 pytestmark = pytest.mark.integration

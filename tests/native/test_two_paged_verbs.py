@@ -18,9 +18,9 @@ from statemigrate import (
     status,
 )
 from statemigrate.cli import main
+from statemigrate.commands.backfill import retire
 from statemigrate.commands.current import log
 from statemigrate.commands.quarantine import quarantine
-from statemigrate.commands.retire import retire
 from statemigrate.errors import CheckpointError
 from statemigrate.files.open import open_files
 from statemigrate.pages.record import records

@@ -11,7 +11,7 @@ import pytest
 from queries import ORDERS, START, run
 
 from statemigrate import backfill, baseline, export, get, open_state, status
-from statemigrate.commands.retire import retire
+from statemigrate.commands.backfill import retire
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.formats import Struct
 from statemigrate.scripts import ScriptFolder

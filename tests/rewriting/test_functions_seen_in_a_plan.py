@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from statemigrate.rewrite.plan_meaning import plan_meaning
 from statemigrate.rewrite.probe import run_probe
+from statemigrate.rewrite.stream_plan import plan_meaning
 
 pytestmark = pytest.mark.spark
 DDL = "k STRING, v BIGINT, w BIGINT, l ARRAY<BIGINT>"

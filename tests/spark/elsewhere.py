@@ -11,7 +11,7 @@ from pipelines import Pipeline, no_backfill
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
 from statemigrate import backfill, migrated, open_state, status
-from statemigrate.commands.retire import retire
+from statemigrate.commands.backfill import retire
 
 FIRST = [batch(f"b{n}", range(10 * n, 10 * n + 40)) for n in range(3)]
 NEXT = batch("next", range(30, 70))

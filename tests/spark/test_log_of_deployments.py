@@ -19,8 +19,8 @@ from tally import (
 
 from statemigrate import backfill, migrated, status
 from statemigrate.cli import main
+from statemigrate.commands.backfill import retire
 from statemigrate.commands.current import log
-from statemigrate.commands.retire import retire
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import CODE_VERSION
 from statemigrate.event_log.log import LOG

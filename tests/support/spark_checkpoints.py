@@ -13,7 +13,7 @@ from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, 
 from statemigrate.checkpoint.operators.shapes import NoPrefix, StructJson
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.stores.changelog import ChangelogWriter
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter
+from statemigrate.checkpoint.stores.reading import SnapshotWriter
 
 QUERY = "2b9f2f0e-0000-4000-8000-000000000000"
 SST = b"not really RocksDB's"

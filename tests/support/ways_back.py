@@ -387,7 +387,7 @@ def _simulated(player: Player) -> Iterator[None]:
     reader = str(player.query.root)
     replaced = {
         "statemigrate.native.startup.SparkCheckpoint": Reader,
-        "statemigrate.commands.rollback.open_state": lambda *_, **__: player.state(),
+        "statemigrate.commands.rollback.open_committed": lambda *_, **__: player.state(),
         "statemigrate.commands.backfill.backfill": lambda _, at: player.plan(at.targets),
         "statemigrate.commands.backfill.backfill_status_of": (
             lambda _, at: player.status(at.targets)

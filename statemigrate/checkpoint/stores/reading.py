@@ -15,6 +15,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from statemigrate.checkpoint.codecs import compressing, decompressed, most_content
 from statemigrate.checkpoint.logs.entries import (
     MERGE_OPERATOR,
     codec_of,
@@ -24,11 +25,56 @@ from statemigrate.checkpoint.logs.entries import (
 )
 from statemigrate.checkpoint.rows.buffers import Rows, joined, numpy_array, within
 from statemigrate.checkpoint.rows.wrapping import RowLayout
-from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes, read_changelog
+from statemigrate.checkpoint.stores.changelog import (
+    DELETE,
+    MERGE,
+    PUT,
+    Changes,
+    corrupt,
+    end_of_records,
+    flat,
+    read_changelog,
+    read_records,
+    records,
+)
 from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, read_snapshot
-from statemigrate.checkpoint.stores.hdfs_files import read_state_file
 from statemigrate.checkpoint.stores.integrity import verified
 from statemigrate.files import Files
+
+# The files of Spark's HDFS-backed provider: ``<version>.snapshot`` and ``<version>.delta``.
+#
+# Both have records without a header, compressed. A snapshot has all keys of its version, a delta
+# what the batch changed. Format: ``HDFSBackedStateStoreProvider.scala`` of apache/spark.
+
+
+def read_state_file(source: BinaryIO, codec: str, path: str) -> Iterator[Changes]:
+    """The records of a snapshot or delta; ``path`` is for messages.
+
+    Raises `CorruptFileError` for a damaged file, `UnsupportedError` for an unknown codec.
+    """
+    try:
+        most = most_content(codec, source)
+        yield from read_records(decompressed(codec, source), typed=False, most=most)
+    except ValueError as error:
+        raise corrupt(path, error) from error
+
+
+class SnapshotWriter:
+    """Writes the snapshot of a version."""
+
+    def __init__(self, sink: BinaryIO, codec: str) -> None:
+        self._out = compressing(codec, sink)
+
+    def put(self, keys: Rows, values: Rows) -> None:
+        """Take more keys, each once, with their values."""
+        rows = records(PUT, keys, values, typed=False)
+        self._out.write(flat(rows))
+
+    def close(self) -> None:
+        """Write the end; the file stays open."""
+        self._out.write(end_of_records(typed=False))
+        self._out.close()
+
 
 # What is left of changes, one after the other: each key once, with its value.
 #

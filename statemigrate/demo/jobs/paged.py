@@ -53,9 +53,9 @@ def paged_state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
     with open_state(folder.checkpoint, migrations=example_migrations(), spark=spark) as state:
         for (entity,), auction in state[STORE].entries():
             item, price = auction["item"], auction["price"]
-            told = item["name"], item["category"], None
+            named = item["name"], item["category"], None
             money = price["bids"], cents(price["total"]), cents(price["highest"])
-            rows.append((entity, auction["seller"], *told, *money))
+            rows.append((entity, auction["seller"], *named, *money))
         for (entity,), person in state["persons"].entries():
             rows.append((entity, None, person["name"], None, person["city"], None, None, None))
     return pa.table(dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))

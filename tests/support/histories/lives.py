@@ -22,7 +22,6 @@ from statemigrate.commands.current import read_log
 from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
 from statemigrate.embedded.batches import Batches, Engine, facts_of
 from statemigrate.embedded.continuation import last_committed, require_committed
-from statemigrate.embedded.epochs import claim
 from statemigrate.embedded.layout import (
     DirectoryLock,
     Layout,
@@ -32,11 +31,11 @@ from statemigrate.embedded.layout import (
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import stopped
-from statemigrate.embedded.open_stores import working_copy
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.task import EmbeddedHandle
-from statemigrate.embedded.task_plan import BatchSchema
+from statemigrate.embedded.task_plan import BatchSchema, working_copy
+from statemigrate.embedded.versions import claim
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Known, Note, planned_revisions, unknown
 from statemigrate.families import Span

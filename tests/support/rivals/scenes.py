@@ -23,9 +23,9 @@ from statemigrate.checkpoint.epochs import EPOCHS, epoch_name, newest_epoch
 from statemigrate.checkpoint.shape import describe
 from statemigrate.embedded.batches import Batches, facts_of
 from statemigrate.embedded.continuation import next_start, require_committed
-from statemigrate.embedded.epochs import claim
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.offline import StoppedQuery
+from statemigrate.embedded.versions import claim
 from statemigrate.errors import CheckpointInUseError, RewriteError, StartupError
 from statemigrate.event_log.log import Note
 from statemigrate.files import Files, LocalFiles

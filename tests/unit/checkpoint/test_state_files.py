@@ -23,8 +23,7 @@ from statemigrate.checkpoint.stores.changelog import (
     version_of,
 )
 from statemigrate.checkpoint.stores.files import empty_snapshot, read_snapshot
-from statemigrate.checkpoint.stores.hdfs_files import SnapshotWriter, read_state_file
-from statemigrate.checkpoint.stores.reading import fold
+from statemigrate.checkpoint.stores.reading import SnapshotWriter, fold, read_state_file
 from statemigrate.errors import CorruptFileError, UnsupportedError
 
 LINEAGE = (LineageItem(4, "a-b"), LineageItem(5, "c-d"))

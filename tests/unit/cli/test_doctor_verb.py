@@ -14,8 +14,8 @@ from support.offset_logs import checkpoint
 
 from statemigrate import doctor
 from statemigrate.commands.doctor_checkpoint import examined_checkpoint
-from statemigrate.embedded.epochs import claim
 from statemigrate.embedded.layout import Layout, checkpoint_locks
+from statemigrate.embedded.versions import claim
 from statemigrate.errors import StorageError
 from statemigrate.files import LocalFiles
 

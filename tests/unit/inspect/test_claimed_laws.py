@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from statemigrate.formats import Struct
 from statemigrate.formats.examples import made_up_values
-from statemigrate.inspect.laws import inverses_of
-from statemigrate.inspect.shrinking import shrunk
+from statemigrate.inspect.laws import inverses_of, shrunk
 from statemigrate.inspect.trial import Findings, Trial
 from statemigrate.lenses import Change, add, cast, default, function, lens, rename, split
 from statemigrate.migration import Lineage, Migration

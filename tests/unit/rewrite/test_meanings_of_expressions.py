@@ -2,7 +2,7 @@
 
 import json
 
-from statemigrate.rewrite.probe_expressions import parse_tree
+from statemigrate.rewrite.plan_tree import parse_tree
 from statemigrate.rewrite.probe_functions import _comparable, _parsed
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions"

@@ -5,8 +5,7 @@ from support.offset_logs import METADATA, checkpoint, put
 from support.source_logs import KINDS, file_log, source_files
 
 from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import SourceLog, parse_offsets
-from statemigrate.checkpoint.logs.source_lines import SourceLines
+from statemigrate.checkpoint.logs.offsets import SourceLines, SourceLog, parse_offsets
 from statemigrate.errors import UnsupportedError
 from statemigrate.files.open import open_files
 

@@ -12,8 +12,12 @@ from statemigrate.errors import RewriteError
 from statemigrate.rewrite.meaning_questions import key_questions, window_questions
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.window_columns import NewWindows, changed_keys, find_windows
-from statemigrate.rewrite.window_comparison import ObservedWindows
+from statemigrate.rewrite.window_columns import (
+    NewWindows,
+    ObservedWindows,
+    changed_keys,
+    find_windows,
+)
 from statemigrate.rewrite.windows import (
     ChangedKey,
     KeyMeaning,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from statemigrate.rewrite.window_comparison import (
+from statemigrate.rewrite.window_columns import (
     ObservedWindows,
     compare_observed,
     compare_sessions,
