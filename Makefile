@@ -36,10 +36,11 @@ $(VENV)/.integration: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[integration]'
 	touch $@
 
-# A broker and file systems beside them.
+# The tests that need a broker, a database or file systems; PART=2/3 is the second of three parts.
 integration: PROCESSES := 2
 integration: systems $(VENV)/java/bin/java
-	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration \
+		$(if $(PART),--part $(PART)) $(ARGS)
 
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded

@@ -86,7 +86,38 @@ def upgrade_table(table):
     return table.set_column(1, "value", values)
 """,
     ),
+    "a column more, a lens": _Way(
+        400_000,
+        _SCRIPT
+        + """
+from statemigrate.lenses import add, lens
+
+change = lens(add("max", "BIGINT"))
+""",
+    ),
 }
+
+
+def lens_against_columns(rows: int, rounds: int) -> Result:
+    """A rewrite whose script declares a column more, in turn with one of columns alone."""
+    declared, columns = "a column more, a lens", "a column more"
+    spark = session()
+    try:
+        with _stopped_query(spark, rows) as folder:
+
+            def rewrite(name: str) -> float:
+                return _measured(lambda: _rewrite(folder, spark, name, rows))[0]
+
+            rewrite(declared), rewrite(columns)
+            pairs = [(rewrite(declared), rewrite(columns)) for _ in range(rounds)]
+    finally:
+        spark.stop()
+    ours, plain = [one for one, _ in pairs], [other for _, other in pairs]
+    figures = {"rows": rows, "lens_processor_seconds": ours, "columns_processor_seconds": plain}
+    compared = "rows/s against a column more, no function"
+    return Result(
+        f"rewrite, {declared}", compared, median_ratio(plain, ours), "at least", 0.9, figures
+    )
 
 
 def measure(
@@ -153,23 +184,28 @@ def _run(spark: Any, folder: Path, checkpoint: Path, *, is_longer: bool = False)
     return float(done[-1]["durationMs"]["triggerExecution"]) / 1000
 
 
+def _rewrite(folder: Path, spark: Any, name: str, rows: int) -> None:
+    way = _WAYS[name]
+    shutil.rmtree(folder / "new", ignore_errors=True)
+    made = rewrite_checkpoint(
+        folder / "old",
+        folder / "new",
+        target=NewCode(like=folder / "longer") if way.is_longer else None,
+        answers=RewriteAnswers(frozenset(_OF_LONGER if way.is_longer else ()), by_name=True),
+        migrations=folder / name,
+        options=way.options,
+        apply=True,
+        spark=spark,
+    )
+    assert made.report is not None
+    assert made.report.families[0].total.count == rows
+
+
 def _rate(folder: Path, spark: Any, name: str, rows: int, rounds: int) -> Result:
     way = _WAYS[name]
 
     def rewrite() -> None:
-        shutil.rmtree(folder / "new", ignore_errors=True)
-        made = rewrite_checkpoint(
-            folder / "old",
-            folder / "new",
-            target=NewCode(like=folder / "longer") if way.is_longer else None,
-            answers=RewriteAnswers(frozenset(_OF_LONGER if way.is_longer else ()), by_name=True),
-            migrations=folder / name,
-            options=way.options,
-            apply=True,
-            spark=spark,
-        )
-        assert made.report is not None
-        assert made.report.families[0].total.count == rows
+        _rewrite(folder, spark, name, rows)
 
     first = _measured(rewrite)
     again = [_measured(rewrite) for _ in range(rounds)]

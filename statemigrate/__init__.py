@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.examination import Diagnosis, Examined
     from statemigrate.commands.explain import Explanation, explain
     from statemigrate.commands.fleet import Fleet, Look, status_of_all
+    from statemigrate.commands.lens_edit import LensEdit
     from statemigrate.commands.lock import Locked
     from statemigrate.commands.new_checkpoint import rewrite
     from statemigrate.commands.new_code import NewCode
@@ -50,10 +51,12 @@ if TYPE_CHECKING:
     from statemigrate.commands.retire import Retirement
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.rollback import Rollback, RollbackStore, rollback
+    from statemigrate.commands.script_for_code import autogenerate_for
     from statemigrate.commands.script_verbs import check, history, new
     from statemigrate.commands.scripts import init
     from statemigrate.commands.seed import Seeding
     from statemigrate.commands.sql import Selected, sql
+    from statemigrate.commands.squash import Squash
     from statemigrate.commands.status import (
         ComplementStatus,
         FamilyStatus,
@@ -93,6 +96,7 @@ if TYPE_CHECKING:
     from statemigrate.inspect.check_report import CheckReport, Finding
     from statemigrate.inspect.dry_run_file import dry_run_file
     from statemigrate.inspect.estimate import Pace
+    from statemigrate.inspect.lens_equality import Unequal
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.meaning.guard import guarded
     from statemigrate.metrics.batches import EmbeddedMetrics
@@ -109,6 +113,7 @@ if TYPE_CHECKING:
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
     from statemigrate.native.functions import ENVELOPE
+    from statemigrate.preview.bundle import Bundle
     from statemigrate.preview.comparison import Difference, Example
     from statemigrate.preview.expectations import Expectations
     from statemigrate.preview.report import Noise, Preview, PreviewedBatch
@@ -119,7 +124,6 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.sources import RewriteOptions
     from statemigrate.rewrite.verify import Verified
     from statemigrate.scripts import Details, Entry
-    from statemigrate.state.reader import StateReader
     from statemigrate.state.sql import SqlError
     from statemigrate.state.tables import StateTable, StateTables, open_state
     from statemigrate.stateful import paged, stateful, with_backfill
@@ -141,7 +145,9 @@ _NAMES = {
     "statemigrate.commands.new_checkpoint": "rewrite",
     "statemigrate.commands.new_code": "NewCode",
     "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
+    "statemigrate.commands.script_for_code": "autogenerate_for",
     "statemigrate.commands.change_plan": "ChangePlan NamedPlan Plans",
+    "statemigrate.commands.lens_edit": "LensEdit",
     "statemigrate.commands.lock": "Locked",
     "statemigrate.commands.plan": "plan",
     "statemigrate.commands.plan_page": "plan_page",
@@ -156,6 +162,7 @@ _NAMES = {
     "statemigrate.commands.scripts": "init",
     "statemigrate.commands.seed": "Seeding",
     "statemigrate.commands.sql": "Selected sql",
+    "statemigrate.commands.squash": "Squash",
     "statemigrate.commands.status": "ComplementStatus FamilyStatus Status StoreStatus",
     "statemigrate.commands.status_page": "status_page",
     "statemigrate.commands.verbs": "backfill dry_run status",
@@ -174,6 +181,7 @@ _NAMES = {
     ),
     "statemigrate.formats": "Avro Comparison Format Struct Value",
     "statemigrate.inspect.check_report": "CheckReport Finding",
+    "statemigrate.inspect.lens_equality": "Unequal",
     "statemigrate.inspect.estimate": "Pace",
     "statemigrate.inspect.report": "DryRunReport",
     "statemigrate.meaning.guard": "guarded",
@@ -187,6 +195,7 @@ _NAMES = {
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
     "statemigrate.native.functions": "ENVELOPE",
+    "statemigrate.preview.bundle": "Bundle",
     "statemigrate.preview.comparison": "Difference Example",
     "statemigrate.preview.expectations": "Expectations",
     "statemigrate.preview.report": "Noise Preview PreviewedBatch",
@@ -196,7 +205,6 @@ _NAMES = {
     "statemigrate.rewrite.sources": "RewriteOptions",
     "statemigrate.rewrite.verify": "Verified",
     "statemigrate.scripts": "Details Entry",
-    "statemigrate.state.reader": "StateReader",
     "statemigrate.state.sql": "SqlError",
     "statemigrate.state.tables": "open_state StateTable StateTables",
     "statemigrate.stateful": "paged stateful with_backfill",
@@ -214,6 +222,7 @@ __all__ = [
     "BatchProgress",
     "Behind",
     "BrowseServer",
+    "Bundle",
     "ChangePlan",
     "CheckReport",
     "CheckpointError",
@@ -247,6 +256,7 @@ __all__ = [
     "Fork",
     "Format",
     "FormatError",
+    "LensEdit",
     "Lineage",
     "LineageError",
     "Locked",
@@ -287,9 +297,9 @@ __all__ = [
     "Selected",
     "SourceMetrics",
     "SqlError",
+    "Squash",
     "StartupError",
     "StateDiff",
-    "StateReader",
     "StateTable",
     "StateTables",
     "StatemigrateError",
@@ -303,11 +313,13 @@ __all__ = [
     "TransformError",
     "Trial",
     "Trials",
+    "Unequal",
     "UnsupportedError",
     "Value",
     "ValueMismatchError",
     "Verified",
     "autogenerate",
+    "autogenerate_for",
     "autogenerate_like",
     "backfill",
     "backfill_status",

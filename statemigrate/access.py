@@ -121,7 +121,7 @@ class DualAccess(Generic[V]):
             self._leave_unsettled(key)
 
     def put_encoded(self, key: Key, data: bytes) -> None:
-        """`put` of a value of which there are the bytes in the target format.
+        """`put` of a value whose bytes are there in the target format.
 
         Only with a target that is an `EncodedFamily`.
         """

@@ -71,7 +71,7 @@ class Configuration:
     that have a name, by store the ``targets``, the ``stores`` that have a name of the project's own
     for an operator's state, as in ``orders = "aggregation-0"``, by rule of `plan` the level in
     ``rules``, by store and field what may differ in a ``preview``, whether ``values`` of state are
-    shown, and in ``mask`` the columns of which a hash is shown. The others are alembic's own, under
+    shown, and in ``mask`` the columns that are shown as a hash. The others are alembic's own, under
     its own names, and hold for scripts that are written.
     """
 
@@ -163,7 +163,7 @@ _URI = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def _nearest(start: Path) -> tuple[_Source, dict[str, Any]] | None:
-    """What is said in a folder, or in the nearest above it that says something.
+    """The settings of a folder, or of the nearest one above it that has settings.
 
     Looked through are those up to the repository's, or to the user's own. What another user has put
     above a project counts for nothing, as a configuration names programs to run.
@@ -213,8 +213,8 @@ def _read_settings(
 
 def _table(project: _Source) -> dict[str, Any] | None:
     try:
-        said = _read(project).get("tool", {}).get("statemigrate")
-        return None if said is None else dict(said)
+        table = _read(project).get("tool", {}).get("statemigrate")
+        return None if table is None else dict(table)
     except (ValueError, TypeError, AttributeError) as error:
         raise _wrong("SM-CONFIG-003", project, f"{project.file} cannot be read: {error}") from error
 
@@ -256,10 +256,10 @@ _PARTS: Mapping[str, tuple[type, str]] = {
 }
 
 
-def _checkpoints(source: _Source, said: Any) -> dict[str, NamedCheckpoint]:
-    if not isinstance(said, dict):
+def _checkpoints(source: _Source, given: Any) -> dict[str, NamedCheckpoint]:
+    if not isinstance(given, dict):
         raise _wrong("SM-CONFIG-004", source, f"checkpoints of {source.place} is {_CHECKPOINTS}.")
-    found = {name: _checkpoint(source, name, value) for name, value in said.items()}
+    found = {name: _checkpoint(source, name, value) for name, value in given.items()}
     names: dict[str, str] = {}
     for name, each in found.items():
         if names.setdefault(each.path, name) != name:
@@ -270,9 +270,9 @@ def _checkpoints(source: _Source, said: Any) -> dict[str, NamedCheckpoint]:
     return found
 
 
-def _checkpoint(source: _Source, name: str, said: Any) -> NamedCheckpoint:
+def _checkpoint(source: _Source, name: str, given: Any) -> NamedCheckpoint:
     place = f"checkpoints.{name} of {source.place}"
-    parts = {"path": said} if isinstance(said, str) else said
+    parts = {"path": given} if isinstance(given, str) else given
     if not isinstance(parts, dict) or "path" not in parts:
         raise _wrong("SM-CONFIG-006", source, f"{place} is a path, or a table with one.")
     for part, value in parts.items():

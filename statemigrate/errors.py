@@ -249,7 +249,7 @@ class UnsupportedError(StatemigrateError):
 
 
 def without_pyspark(error: ImportError) -> MissingPackageError | None:
-    """What to say of an import that failed for want of PySpark; None if it was something else.
+    """What to say of an import that failed without PySpark; None if it was something else.
 
     statemigrate does not bring PySpark, so that it never replaces the one of a platform.
     """

@@ -97,7 +97,7 @@ class BlockFamily(Protocol):
         """Write entries; raises `ValueMismatchError` before anything is written."""
 
     def delete_many(self, keys: Sequence[Key]) -> None:
-        """Remove entries, all of which are there."""
+        """Remove entries; all of them exist."""
 
 
 @runtime_checkable

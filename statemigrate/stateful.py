@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
@@ -88,8 +88,10 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
         name = _name(operator)
         if not is_migrated(processor):
             processor = mark(processor, settings)
-        on_pages = run_on_pages(
+        return _compared_on_pages(
             stream,
+            "stateful",
+            accept,
             by=by,
             processor=processor,
             output=output,
@@ -99,8 +101,6 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
             timeMode=time_mode,
             operator=name,
         )
-        _compare(_pages(name), checkpoint, accept, "stateful", on_pages, output_mode)
-        return on_pages
     number = _number(operator)
     if not is_migrated(processor):
         own = replace(settings, checkpoint=str(checkpoint), operator=number)
@@ -208,8 +208,10 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     Raises `StartupError`, `PageError` or `CheckpointError`, and `UnsupportedError` for a grouping
     column whose equal values may have different bytes.
     """
-    result = run_on_pages(
+    return _compared_on_pages(
         stream,
+        "paged",
+        accept,
         by=by,
         processor=processor,
         output=output,
@@ -221,7 +223,15 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
         eventTimeColumnName=eventTimeColumnName,
         operator=operator,
     )
-    _compare(_pages(operator), checkpoint, accept, "paged", result, outputMode)
+
+
+def _compared_on_pages(
+    stream: DataFrame, call: str, accept: Mapping[str, str] | None, **arguments: Any
+) -> DataFrame:
+    """The output of `run_on_pages`, whose operator is compared with that of the last start."""
+    result = run_on_pages(stream, **arguments)
+    name, mode = arguments["operator"], arguments["outputMode"]
+    _compare(_pages(name), arguments["checkpoint"], accept, call, result, mode)
     return result
 
 

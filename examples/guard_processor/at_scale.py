@@ -12,7 +12,7 @@ import after
 import before
 from pyspark.sql import SparkSession
 
-from statemigrate import BackfillOptions, StateReader
+from statemigrate import BackfillOptions, open_state
 
 # A one-shot migration: the same code, told to leave nothing for a second batch.
 ONE_SHOT = BackfillOptions(initial_rows=10**9, minimum_milliseconds=1e9)
@@ -109,8 +109,8 @@ def check(folder, accounts, files):
     migrations = Path(__file__).with_name("migrations")
     live = range(min(files * LIVE, accounts))
     left = accounts - len(live[::2])
-    with StateReader(folder / "checkpoint", migrations=migrations) as reader:
-        for (account,), guarded in reader.entries("guarded"):
+    with open_state(folder / "checkpoint", migrations=migrations) as state:
+        for (account,), guarded in state["guarded"].entries():
             expected = [f"payment {account}-{place}" for place in range(1 + (account in live))]
             if account in live[::2] or [each["name"] for each in guarded] != expected:
                 raise SystemExit(f"account {account} holds {guarded}")

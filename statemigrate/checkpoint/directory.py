@@ -1,4 +1,4 @@
-"""What a directory is: the checkpoint of a query, of which one, and how far that query has come."""
+"""A directory as a query's checkpoint: which query's, if any, and how far that has come."""
 
 from __future__ import annotations
 

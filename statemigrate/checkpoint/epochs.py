@@ -50,7 +50,7 @@ class Epoch:
     def require_own(self) -> None:
         """`require_newest`, in the very checkpoint that this writer has started on.
 
-        One that was removed and begun anew, or brought back from a copy, has other epochs: that
+        One that was removed and begun again, or brought back from a copy, has other epochs: that
         the next one is missing there says nothing. Raises `CheckpointError` for such a one.
         """
         name = epoch_name(self.number)

@@ -270,7 +270,7 @@ def _summary(figures: Figures | RewriteFigures) -> list[str]:
 
 
 _FOLDER = "statemigrate-demo"
-"""Where a demonstration is kept unless it is said."""
+"""The default folder of a demonstration."""
 
 
 @click.command(epilog="Example: statemigrate demo --events 30000 --keys 10000")

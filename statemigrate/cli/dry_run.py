@@ -154,15 +154,15 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
 def _refuse_with_all(store: str | None) -> None:
     """Raise `click.UsageError` for what names one store or checkpoint, or makes one page of it."""
     given = click.get_current_context().get_parameter_source
-    said = ["STORE"] if store else []
+    others = ["STORE"] if store else []
     if has_checkpoint_argument():
-        said.append("CHECKPOINT")
+        others.append("CHECKPOINT")
     for name, option in _OF_ONE.items():
         if given(name) is ParameterSource.COMMANDLINE:
-            said.append(option)
-    if said:
+            others.append(option)
+    if others:
         raise click.UsageError(
-            f"--all is every store of every checkpoint that has a name, without {', '.join(said)}."
+            f"--all is every store of every named checkpoint, without {', '.join(others)}."
         )
 
 

@@ -210,7 +210,7 @@ def main(ctx: click.Context) -> None:
 LOGGING = "-Dlog4j2.configurationFile"
 _OWN = Path(__file__).parent / "log4j2.properties"
 _OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
-"""Where Java's options, and so another configuration of the logging, may be said."""
+"""Where Java's options, and so another configuration of the logging, may be given."""
 _ENDINGS = ("properties", "xml", "yaml", "yml", "json", "jsn")
 # Java says so of any program with such a module, and no option of its own keeps it from that.
 _OF_JAVA = b"WARNING: Using incubator modules:"

@@ -17,6 +17,7 @@ from statemigrate.cli.options import (
     shared_options,
 )
 from statemigrate.cli.output import console, print_json
+from statemigrate.cli.rewrite import input_options, lock_option, new_code_of, old_code_option
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def _renames(
     "checkpoint",
     metavar="PATH",
     help="Record the format of the state in this checkpoint; without STORE, of each store "
-    "without a script. With --rebase: the branch that was applied to this checkpoint stays.",
+    "without a script. With --rebase: the branch that was applied to this checkpoint stays. With "
+    "--edit and --lens: prove them on its values too.",
 )
 @click.option(
     "--like",
@@ -71,6 +73,15 @@ def _renames(
     help="With --from-checkpoint: write the migration from its operators' state to that in PROBE, "
     "a checkpoint that the new code made on any input.",
 )
+@click.option(
+    "--code",
+    metavar="MODULE:FUNCTION",
+    help="With --from-checkpoint: write the migration to the state of this code, from streams to "
+    "the result, also where only the keys are computed from something else.",
+)
+@input_options
+@old_code_option
+@lock_option
 @click.option(
     "--rebase",
     is_flag=True,
@@ -80,18 +91,34 @@ def _renames(
     "--onto", metavar="REVISION", help="With --rebase: the head of the branch that stays."
 )
 @click.option(
-    "--apply", is_flag=True, help="With --rebase: write the scripts.  [default: only show them]"
+    "--apply",
+    is_flag=True,
+    help="With --rebase, --squash, or --edit and --lens: write the scripts.  "
+    "[default: only show them]",
 )
 @click.option(
     "--edit",
     metavar="REVISION",
-    help="Open this script in your editor, and then show it, in place of writing a new one.",
+    help="Open this script in your editor, and then show it, in place of writing a new one. With "
+    "--lens: put lenses in the place of its functions.",
+)
+@click.option(
+    "--squash",
+    metavar="REVISION",
+    help="Make one script of STORE's scripts up to this one, if no checkpoint needs the others.",
+)
+@click.option(
+    "--accept-unknown",
+    metavar="NAME",
+    multiple=True,
+    help="With --squash: checkpoint that need not be read, by its name, or `unknown` for those "
+    "that the configuration does not name; may be repeated.",
 )
 @click.option(
     "--lens/--functions",
     "lens",
     default=None,
-    help="With --to or --autogenerate: declare the change with lenses, or write functions.  "
+    help="With --to, --autogenerate or --like: declare the change, or write functions.  "
     "[default: lenses where they say all that differs]",
 )
 @click.option(
@@ -115,10 +142,17 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     reference: str | None,
     checkpoint: str | None,
     like: str | None,
+    code: str | None,
+    inputs: tuple[str, ...],
+    mode: str | None,
+    old_code: str | None,
+    lock: str | None,
     rebase: bool,
     onto: str | None,
     apply: bool,
     edit: str | None,
+    squash: str | None,
+    accept_unknown: tuple[str, ...],
     lens: bool | None,
     rename: dict[str, str],
 ) -> None:
@@ -131,6 +165,11 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     and --to write all that a store's first change needs: the folder, the record of the format that
     the state has, and the script.
 
+    With --from-checkpoint and --code, for state of Spark's own operators, the script makes the keys
+    and values of the new code of the old ones, for `rewrite`. A new key is computed from the old
+    key, and values of two keys that become one are merged, as far as the code says how; --old-code
+    or --lock names the code that wrote the state. The rest is a QUESTION in the script.
+
     A store has two heads if two people each wrote a script on the same one. With --rebase, the
     branch that was applied stays, or else the older one. The scripts of the other branch follow it,
     and their formats get the fields of both branches. Their functions pass on fields that they do
@@ -139,9 +178,22 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
 
     --edit uses the editor in VISUAL, or in EDITOR, or else the first common editor that it finds.
     REVISION is as in `history --show`. The exit code is 1 if the script has a problem.
+
+    With --edit and --lens, the command finds lenses that do what the script's functions do, and
+    shows the script with them. It runs both on values made up from the formats, and on those in
+    --from-checkpoint. If they differ, or if a field has no lens, it shows these with the smallest
+    value, writes nothing, and the exit code is 1. --apply writes the script.
+
+    --squash makes one script of those up to REVISION, with the lenses of all if all have lenses. It
+    reads every checkpoint that the configuration names: none of them may have values of a revision
+    that would be gone. The other scripts are copied to squashed/ next to versions/.
     """
     chosen_mode(
-        {"rebase": ("store", "onto", "apply", "checkpoint"), "edit": ()},
+        {
+            "rebase": ("store", "onto", "apply", "checkpoint"),
+            "edit": ("lens", "checkpoint", "apply", "operator"),
+            "squash": ("store", "apply", "accept_unknown"),
+        },
         (
             "store",
             "message",
@@ -151,6 +203,11 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
             "reference",
             "checkpoint",
             "like",
+            "code",
+            "inputs",
+            "mode",
+            "old_code",
+            "lock",
             "operator",
             "lens",
             "rename",
@@ -158,10 +215,14 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     )
     how = {"lens": lens, "rename": rename}
     if edit is not None:
-        from statemigrate.cli.scripts import print_details
-        from statemigrate.commands.scripts import edit as edited
+        _edit(settings, edit, checkpoint, lens, apply=apply)
+        return
+    if squash is not None:
+        from statemigrate.cli.squash import squash as squashed
 
-        print_details(settings, edited(edit, migrations=settings.migrations))
+        if store is None:
+            raise click.UsageError("Missing argument 'STORE'.")
+        squashed(settings, store, squash, accept_unknown, apply=apply)
         return
     if rebase:
         from statemigrate.cli.rebase import rebase as put_on_top
@@ -174,14 +235,22 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
     _check_usage(reference, checkpoint, formats=bool(old or baseline or (new and not is_change)))
     if like is not None and checkpoint is None:
         raise click.UsageError("--like needs --from-checkpoint, the state that there is.")
-    if like is not None and message is None:
+    if code is not None and (checkpoint is None or new is not None or like is not None):
+        raise click.UsageError("--code needs --from-checkpoint, without --to and --like.")
+    if code is None and (inputs or mode or old_code or lock):
+        raise click.UsageError("--input, --output-mode, --old-code and --lock need --code.")
+    if (like or code) is not None and message is None:
         raise click.UsageError("Missing option '-m' / '--message'.")
     if is_change:
         if store is None or message is None:
             raise click.UsageError("--from-checkpoint with --to needs STORE and --message.")
         _change(settings, str(checkpoint), store, message, _format(new), how)
+    elif code is not None:
+        target = {"code": code, "inputs": inputs, "mode": mode, "like": None}
+        target |= {"old_code": old_code, "lock": lock}
+        _for_code(settings, str(checkpoint), target, str(message), store)
     elif checkpoint is not None and like is not None:
-        _like(settings, checkpoint, like, str(message), store)
+        _like(settings, checkpoint, like, str(message), store, how)
     elif checkpoint is not None:
         _from_checkpoint(settings, checkpoint, message, store)
     elif message is None:
@@ -192,6 +261,22 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
         raise click.UsageError("Missing argument 'STORE'.")
     else:
         _write(settings, store, message, _format(old), _format(new), baseline, how)
+
+
+def _edit(
+    settings: Settings, edit: str, checkpoint: str | None, lens: bool | None, *, apply: bool
+) -> None:
+    if lens:
+        from statemigrate.cli.lens_edit import declare_lenses
+
+        declare_lenses(settings, edit, checkpoint, apply=apply)
+        return
+    if lens is not None or checkpoint is not None or apply:
+        raise click.UsageError("--edit takes --from-checkpoint and --apply with --lens.")
+    from statemigrate.cli.scripts import print_details
+    from statemigrate.commands.scripts import edit as edited
+
+    print_details(settings, edited(edit, migrations=settings.migrations))
 
 
 def _check_usage(reference: str | None, checkpoint: str | None, *, formats: bool) -> None:
@@ -299,7 +384,14 @@ def _write(
         screen.print(f"Next: {step}")
 
 
-def _like(settings: Settings, checkpoint: str, like: str, message: str, store: str | None) -> None:
+def _like(
+    settings: Settings,
+    checkpoint: str,
+    like: str,
+    message: str,
+    store: str | None,
+    how: dict[str, Any],
+) -> None:
     from statemigrate.commands.new_script import autogenerate_like
 
     written = autogenerate_like(
@@ -309,8 +401,28 @@ def _like(settings: Settings, checkpoint: str, like: str, message: str, store: s
         store=store,
         migrations=settings.migrations,
         stores=configuration().stores,
+        **how,
     )
     _print_written(settings, written, "the state of both is the same")
+
+
+def _for_code(
+    settings: Settings, checkpoint: str, target: dict[str, Any], message: str, store: str | None
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.script_for_code import autogenerate_for
+
+    with spark_when_needed() as spark:
+        written = autogenerate_for(
+            checkpoint,
+            new_code_of(target),
+            message,
+            store=store,
+            migrations=settings.migrations,
+            stores=configuration().stores,
+            spark=spark,
+        )
+    _print_written(settings, written, "the code keeps the same state by the same keys", checkpoint)
 
 
 def _autogenerate(
@@ -322,7 +434,9 @@ def _autogenerate(
     _print_written(settings, written, "the code declares the head's format")
 
 
-def _print_written(settings: Settings, written: Sequence[NewScript], nothing: str) -> None:
+def _print_written(
+    settings: Settings, written: Sequence[NewScript], nothing: str, checkpoint: str | None = None
+) -> None:
     if settings.json:
         print_json([_document(script) for script in written])
         return
@@ -331,7 +445,7 @@ def _print_written(settings: Settings, written: Sequence[NewScript], nothing: st
         screen.print(f"Nothing to migrate: {nothing}")
     for script in written:
         screen.print(f"Wrote {script.path}")
-        for line in _remarks(script):
+        for line in _remarks(script, checkpoint):
             screen.print(line)
 
 
@@ -344,15 +458,17 @@ def _document(script: NewScript) -> dict[str, Any]:
     }
 
 
-def _remarks(script: NewScript) -> list[str]:
+def _remarks(script: NewScript, checkpoint: str | None) -> list[str]:
+    if script.is_baseline and checkpoint is not None:
+        return ["It records the format and the keys that the state has"]
     if script.is_baseline:
         return [
             f"Store {script.store} had no script: this one records the format the code declares"
         ]
-    return [
-        *_answer(script.questions),
-        f"Next: statemigrate history --show {argument(script.store)}",
-    ]
+    next_command = f"statemigrate history --show {argument(script.store)}"
+    if checkpoint is not None:
+        next_command = f"statemigrate dry-run {argument(script.store)} {argument(checkpoint)}"
+    return [*_answer(script.questions), f"Next: {next_command}"]
 
 
 def _answer(asked: Sequence[Question]) -> list[str]:

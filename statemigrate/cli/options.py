@@ -340,7 +340,7 @@ _CHECKPOINT_HELP = (
 )
 _POSITIONAL = "statemigrate.place"
 ALL = "statemigrate.all"
-"""In a context of which the checkpoints are all that have a name."""
+"""In a context whose checkpoints are all that have a name."""
 
 
 def checkpoint_named(command: Command) -> Command:
@@ -415,22 +415,22 @@ def _positional(command: Command, callback: Any, text: str = _CHECKPOINT_HELP) -
     return argument(option(as_configured(command)))
 
 
-def named_paths(ctx: click.Context, parameter: click.Parameter, said: Any) -> Any:  # noqa: ARG001
+def named_paths(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:  # noqa: ARG001
     """The paths of checkpoints that an argument names; what has no name is a path."""
-    if said is None:
+    if given is None:
         return None
-    if isinstance(said, tuple):
-        return tuple(map(_path_of, said))
-    return _path_of(said)
+    if isinstance(given, tuple):
+        return tuple(map(_path_of, given))
+    return _path_of(given)
 
 
-def _path_of(said: str) -> str:
-    named = configuration().checkpoints.get(said)
-    return said if named is None else named.path
+def _path_of(given: str) -> str:
+    named = configuration().checkpoints.get(given)
+    return given if named is None else named.path
 
 
 def as_configured(command: Command) -> Command:
-    """Give a command the path of a checkpoint that was named, and what is said of it."""
+    """Give a command the path of a checkpoint that was named, and its settings."""
 
     @wraps(command)
     def call(*arguments: Any, **given: Any) -> Any:
@@ -448,11 +448,11 @@ def as_configured(command: Command) -> Command:
     return cast("Command", call)
 
 
-def _close_name(error: CheckpointError, said: str | None) -> str:
+def _close_name(error: CheckpointError, given: str | None) -> str:
     """Of a path that is not there, the name of a checkpoint that is like it, as text."""
-    if said is None or error.data.get("path") != said or Path(said).exists():
+    if given is None or error.data.get("path") != given or Path(given).exists():
         return ""
-    return did_you_mean(said, configuration().checkpoints)
+    return did_you_mean(given, configuration().checkpoints)
 
 
 def _configured_for(named: NamedCheckpoint, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -491,10 +491,10 @@ def _one_checkpoint(
     parameter: click.Parameter,  # noqa: ARG001
     option: str | None,
 ) -> str:
-    said = _chosen_checkpoint(ctx, option)
-    if ALL in ctx.meta and not said:
+    given = _chosen_checkpoint(ctx, option)
+    if ALL in ctx.meta and not given:
         return ""
-    found = said or configured_checkpoint()
+    found = given or configured_checkpoint()
     if found is None:
         raise click.UsageError(_ONE)
     return found

@@ -186,7 +186,7 @@ def message_when_interrupted(text: Callable[[], str]) -> Iterator[None]:
 
 
 def print_interrupted(error: KeyboardInterrupt) -> None:
-    """Print that Ctrl-C ended it, and what was to be said then."""
+    """Print that Ctrl-C ended it, and the message for that case."""
     for line in ("Interrupted.", *getattr(error, "__notes__", ())):
         print_line(line, stderr=True)
 

@@ -19,7 +19,7 @@ from statemigrate.cli.options import (
     shared_options,
 )
 from statemigrate.cli.output import console, print_error, print_json, print_line, print_sentence
-from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options
+from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options, old_code_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,11 +42,7 @@ _STYLES = {
 @all_option
 @match_option
 @new_code_options
-@click.option(
-    "--old-code",
-    metavar="MODULE:FUNCTION",
-    help="The code that wrote the checkpoint, to compare the meaning of its state.",
-)
+@old_code_option
 @lock_option
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option("--sarif", is_flag=True, help="Print SARIF, for a code review.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,28 +12,27 @@ from statemigrate.cli.options import (
     Settings,
     checkpoint_named,
     configuration,
+    file_to_write,
     shared_options,
     target_option,
 )
 from statemigrate.cli.output import (
     cell_text,
+    print_json,
     print_json_text,
     print_line,
     print_rows,
     print_sentence,
     progress_bar,
 )
-from statemigrate.cli.rewrite import asked_for, input_options
+from statemigrate.cli.plan import size_text
+from statemigrate.cli.rewrite import asked_for, input_options, named_values
+from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from statemigrate.preview.comparison import Difference
     from statemigrate.preview.report import Preview
 
-_PATHS = {
-    "as it is": "The new code starts on the state as it is.",
-    "live": "Scripts migrate the state while the new code runs.",
-    "rewritten": "The state was rewritten before the new code started.",
-}
 _MOST = 6
 """Examples that are printed of a store."""
 _UNASKED: Mapping[str, Any] = {
@@ -45,7 +45,7 @@ _UNASKED: Mapping[str, Any] = {
     "taken": (),
     "watermark": None,
 }
-"""What `rewrite` takes besides, and no preview needs."""
+"""Options of `rewrite` that no preview needs."""
 
 
 @click.command(
@@ -65,9 +65,25 @@ _UNASKED: Mapping[str, Any] = {
 @click.option(
     "--batches",
     type=click.IntRange(min=1, max=100),
-    default=20,
-    show_default=True,
-    help="How many of the last committed batches are run again.",
+    help="How many of the last committed batches are run again, 20 by default.",
+)
+@click.option(
+    "--save",
+    metavar="BUNDLE",
+    type=click.Path(),
+    help="Run nothing; write the state and the input of the batches to a new folder.",
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    help="How large the bundle may be, 1 GiB by default.",
+)
+@click.option(
+    "--source",
+    "sources",
+    metavar="NAME=MODULE:FUNCTION",
+    multiple=True,
+    help="A function from the Spark session to the stream that the code calls NAME.",
 )
 @click.option(
     "--accept",
@@ -83,20 +99,33 @@ _UNASKED: Mapping[str, Any] = {
 @click.option("--start", metavar="NAME=JSON", multiple=True, help="The first value of a new field.")
 @click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field or state for a new one.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@click.option(
+    "--html", metavar="FILE", callback=file_to_write, help="Also write the result as an HTML page."
+)
+@click.option(
+    "--junit", metavar="FILE", callback=file_to_write, help="Also write it as JUnit XML, for CI."
+)
 @target_option
 @shared_options()
 @click.pass_obj
-def preview(
+def preview(  # noqa: PLR0913 - one parameter an option
     settings: Settings,
     /,
     checkpoint: str,
     targets: dict[str, str],
     *,
-    batches: int,
+    batches: int | None,
+    save: str | None,
+    max_bytes: int | None,
+    sources: tuple[str, ...],
     markdown: bool,
+    html: str | None,
+    junit: str | None,
     **given: Any,
 ) -> None:
     """Run new code on the last committed batches of CHECKPOINT, and compare the state.
+
+    CHECKPOINT may be a bundle that --save has written, which needs no access to production.
 
     The command reads in Spark's log what each batch has read, copies the state before the first of
     them to a temporary folder, and runs the new code there on the same rows, with the same
@@ -114,7 +143,13 @@ def preview(
     from statemigrate.commands.preview import preview as run_preview
     from statemigrate.formats.json_values import json_text
 
+    if max_bytes is not None and save is None:
+        raise click.UsageError("--max-bytes is for --save.")
     known = configuration()
+    opened = named_values("--source", sources)
+    if save is not None:
+        _save(settings, checkpoint, targets, save, batches, max_bytes, opened, given)
+        return
     asked = asked_for({**_UNASKED, **given})
     with (
         spark_when_needed() as spark,
@@ -123,6 +158,7 @@ def preview(
         found = run_preview(
             checkpoint,
             batches=batches,
+            sources=opened,
             expected=known.preview,
             targets=targets,
             mask=known.mask,
@@ -130,6 +166,7 @@ def preview(
             **asked,
             **settings.of_all(spark),
         )
+    _write(found, html, junit)
     if settings.json:
         print_json_text(json_text(found.to_json(), indent=2))
     elif markdown:
@@ -141,11 +178,62 @@ def preview(
         click.get_current_context().exit(1)
 
 
+def _save(
+    settings: Settings,
+    checkpoint: str,
+    targets: dict[str, str],
+    save: str,
+    batches: int | None,
+    max_bytes: int | None,
+    sources: dict[str, str],
+    given: dict[str, Any],
+) -> None:
+    from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.preview import preview as run_preview
+    from statemigrate.preview.bundle import MAX_BYTES
+
+    if given["old_code"]:
+        raise click.UsageError("--save takes the code of the query as --code, and no --old-code.")
+    with spark_when_needed() as spark:
+        found = run_preview(
+            checkpoint,
+            target=asked_for({**_UNASKED, **given})["target"],
+            save=save,
+            batches=batches,
+            max_bytes=max_bytes or MAX_BYTES,
+            sources=sources,
+            targets=targets,
+            **settings.of_all(spark),
+        )
+    if settings.json:
+        print_json(found.to_json())
+        return
+    first, last = found.batches[0], found.batches[-1]
+    print_sentence(f"{found.path}: batches {first} to {last}, {size_text(found.size)}")
+    print_sentence(
+        f"Preview new code on it: `statemigrate preview {argument(found.path)} --code "
+        f"MODULE:FUNCTION --old-code {argument(found.code)}`"
+    )
+
+
+def _write(found: Preview, html: str | None, junit: str | None) -> None:
+    """Write the files that were asked for; they show state, and only their owner can read them."""
+    from statemigrate.commands.preview_page import preview_junit, preview_page
+    from statemigrate.files.documents import replacing
+
+    for path, text_of in ((html, preview_page), (junit, preview_junit)):
+        if path is not None:
+            with replacing(Path(path), private=True) as stream:
+                stream.write(text_of(found).encode())
+
+
 def print_preview(found: Preview) -> None:
     """Print what differs in each store, examples, and what nobody has expected."""
+    from statemigrate.commands.preview_page import PATHS
+
     first, last = found.batches[0].batch, found.batches[-1].batch
     print_sentence(f"{found.checkpoint}: batches {first} to {last}, with {found.code}")
-    print_sentence(_PATHS[found.path])
+    print_sentence(PATHS[found.path])
     print_sentence(
         "Compared with the state of the query."
         if found.old_code is None
@@ -206,13 +294,14 @@ def _print_square(found: Preview) -> None:
 
 def markdown_of(found: Preview) -> list[str]:
     """The preview as Markdown: a table of the stores, and what nobody has expected."""
+    from statemigrate.commands.preview_page import PATHS
     from statemigrate.quoting import markdown_text
 
     first, last = found.batches[0].batch, found.batches[-1].batch
     lines = [
         f"### Preview of {markdown_text(found.code)}",
         "",
-        f"Batches {first} to {last} of {markdown_text(found.checkpoint)}. {_PATHS[found.path]}",
+        f"Batches {first} to {last} of {markdown_text(found.checkpoint)}. {PATHS[found.path]}",
         "",
         "| store | added | missing | changed | fields |",
         "|---|---|---|---|---|",

@@ -65,6 +65,13 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+old_code_option = click.option(
+    "--old-code",
+    metavar="MODULE:FUNCTION",
+    help="The code that wrote the checkpoint, to compare the meaning of its state.",
+)
+
+
 def new_code_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Say what the code keeps that goes on with a new checkpoint."""
     return _with(
@@ -229,12 +236,12 @@ def _pages(given: dict[str, Any]) -> int | None:
 
 def _paged_operator(given: dict[str, Any]) -> tuple[int | str | None, str | None]:
     """The operator that pages are of, and its new name."""
-    said = given.get("paged_operator")
-    if said is None:
+    stated = given.get("paged_operator")
+    if stated is None:
         return None, None
     if _pages(given) is None:
         raise click.UsageError("--paged-operator goes with --pages or --no-pages.")
-    which, is_named, name = said.partition("=")
+    which, is_named, name = stated.partition("=")
     return parsed_operator(which), name if is_named else None
 
 
@@ -273,7 +280,7 @@ _CHANGES = {
 
 
 def print_rewriting(found: Rewriting) -> None:
-    """Print the plan; then what was done, or what is to be said or typed next."""
+    """Print the plan; then what was done, or which answer or command comes next."""
     plan = found.document
     print_sentence(f"{found.old} -> {found.new}")
     from statemigrate.checkpoint.directory import time_since
@@ -283,8 +290,8 @@ def print_rewriting(found: Rewriting) -> None:
     for each in found.warnings:
         print_sentence(each, mark="! ", style="bold yellow")
     for name, (before, after) in plan["settings"].items():
-        said = (_STORES.get(each, each) or "not set" for each in (before, after))
-        print_sentence(f"  {_SETTINGS.get(name, name)}: {' -> '.join(said)}")
+        names = (_STORES.get(each, each) or "not set" for each in (before, after))
+        print_sentence(f"  {_SETTINGS.get(name, name)}: {' -> '.join(names)}")
     for source in plan["sources"]:
         _print_source(source)
     for operator in plan["operators"]:
@@ -293,7 +300,7 @@ def print_rewriting(found: Rewriting) -> None:
 
 
 def print_seeding(found: Seeding) -> None:
-    """Print what becomes of tables; then what was done, or what is to be said or typed next."""
+    """Print what becomes of tables; then what was done, or which answer or command comes next."""
     plan, screen = found.document, console()
     print_sentence(f"{', '.join(found.tables.values())} -> {found.new}")
     screen.print(f"  a new query, as after batch {plan['batch']}")
@@ -358,7 +365,7 @@ def print_verified(found: Verified) -> None:
 def _print_rest(plan: dict[str, Any], found: Rewriting | Seeding) -> None:
     screen = console()
     for each in plan["answers"]:
-        print_sentence(f"  answered: {each['name']} = {each['said']}")
+        print_sentence(f"  answered: {each['name']} = {each['answer']}")
     if found.report is not None:
         screen.print()
         print_report(found.report)

@@ -157,8 +157,8 @@ def _status_totals(found: Status) -> str:
 
 def _store(store: StoreStatus, over: float | None) -> Iterator[RenderableType]:
     yield ""
-    said = f"  {store.kind} state, target {store.target}, {store.head_in_words}"
-    yield sentence(said, mark=store.store, style="bold cyan")
+    line = f"  {store.kind} state, target {store.target}, {store.head_in_words}"
+    yield sentence(line, mark=store.store, style="bold cyan")
     if store.families:
         yield rows_of(
             ("  family", "values left", "by partition", "failed"),
@@ -347,7 +347,7 @@ def looks_at_one(look: Callable[[], Status]) -> Looks[Status]:
 
 
 def looks_at_all(look: Callable[[], Fleet], needs: Collection[Need] = NEEDS) -> Looks[Fleet]:
-    """All that have a name, of which those with one of ``needs`` are shown.
+    """All that have a name; those with one of ``needs`` are shown.
 
     What cannot be read is not known to be done.
     """

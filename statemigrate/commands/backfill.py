@@ -23,7 +23,7 @@ from statemigrate.native.chunks import ChunkFiles, Pace
 from statemigrate.native.control_source import require_control_source
 from statemigrate.native.paged_operators import chunk_files
 from statemigrate.native.retrying import retried
-from statemigrate.state.open import is_embedded, open_state, require_own_state
+from statemigrate.state.open import is_embedded, open_committed, require_own_state
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
@@ -168,7 +168,7 @@ def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[
 
 
 def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:
-    """The details of a plan: how much, of which families, and how fast it may go."""
+    """The details of a plan: how much, which families, and how fast it may go."""
     figures = {"keys": str(plan.keys), "families": ", ".join(plan.families)}
     if plan.withdrawn:
         figures["withdrawn"] = str(plan.withdrawn)
@@ -200,6 +200,6 @@ def _check_start(
     reader = SparkCheckpoint(path, spark, operator=project.operator)
     if reader.last_batch() is None or reader.is_paged:
         return
-    with closing(open_state(path, lineages, replace(project, spark=spark))) as state:
+    with closing(open_committed(path, lineages, replace(project, spark=spark))) as state:
         for store in (state.stores.keys() & lineages.keys()) - state.operator_stores:
             planned(state, store, lineages, project)

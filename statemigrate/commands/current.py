@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Outcome = Literal["done", "no batch yet", "no batch", "unknown"]
 """``done`` once a batch of it is committed; ``no batch`` where something else began before one.
 
-``unknown`` where something else began at its batch, of which the log does not say all stores.
+``unknown`` where something else began at its batch, and the log does not name all its stores.
 """
 
 
@@ -101,8 +101,9 @@ def log(
 ) -> Log:
     """What was done to ``checkpoint``, of ``limit`` events at most.
 
-    The query may be running. A start is ``done`` when a batch of it is committed. What a document
-    that is damaged said is missing, and the error names it. ``spark`` reaches a remote checkpoint.
+    The query may be running. A start is ``done`` when a batch of it is committed. Where a
+    document is damaged, its part is missing and the error names it. ``spark`` reaches a remote
+    checkpoint.
     Raises `CheckpointError` for what is not the checkpoint of a query.
     """
     files = files_to_read(checkpoint, spark)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SLOW = 2.0
 """Seconds for one request, from which on batches are slow by it: each makes several."""
 _RECENT = 100
-"""Batches that the time between two is reckoned of."""
+"""The number of batches from which the time between two is measured."""
 _MANY = 1_000
 """Chunk files whose batches are committed, from which on Spark's listing is felt."""
 _RETAINED = "spark.sql.streaming.minBatchesToRetain"

@@ -17,7 +17,7 @@ from statemigrate.inspect.dry_run_file import dry_run_file
 from statemigrate.inspect.estimate import Pace
 from statemigrate.inspect.report import DryRunReport
 from statemigrate.native.retrying import looks_again, retried
-from statemigrate.state.open import Scripts, open_state, require_store
+from statemigrate.state.open import Scripts, open_committed, require_store
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
@@ -43,7 +43,7 @@ def dry_run(
     lineages = project.folder.sound_lineages(store)
     lineages[store].resolve(project.targets.get(store, "head"))
     require_store(str(checkpoint), store)
-    with closing(open_state(checkpoint, lineages, project)) as state:
+    with closing(open_committed(checkpoint, lineages, project)) as state:
         plan = planned(state, store, lineages, project, rewrites=state.can_be_rewritten)
         return tried(state, plan, sample, pace or Pace(), progress)
 

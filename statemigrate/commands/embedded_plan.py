@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.change_plan import ChangePlan
+from statemigrate.commands.plan_costs import StateCosts, embedded_costs
 from statemigrate.deployment import (
     SETTINGS,
     Settings,
@@ -64,8 +65,16 @@ def plan_of_embedded(
     code = _tried(target, project, checkpoint)
     items = tuple(with_levels(_with_code(manifest, code, project.lineages), rules))
     has_folder = project.survey is not None
-    steps = tuple(_steps(checkpoint, items, code, project.lineages, has_folder=has_folder))
-    return replace(unplanned, items=items, steps=steps, undo=_undo(checkpoint, items, manifest))
+    live = [each.store for each in items if each.asks and each.verdict == "live"]
+    costs = embedded_costs(manifest, live, unplanned.size) if live else None
+    steps = tuple(_steps(checkpoint, items, code, project.lineages, costs, has_folder=has_folder))
+    return replace(
+        unplanned,
+        items=items,
+        steps=steps,
+        undo=_undo(checkpoint, items, manifest),
+        basis="" if costs is None else costs.basis,
+    )
 
 
 # What the code declares.
@@ -186,6 +195,7 @@ def _steps(
     items: tuple[PlanItem, ...],
     code: _Code,
     lineages: Mapping[str, Lineage],
+    costs: StateCosts | None,
     *,
     has_folder: bool,
 ) -> Iterator[PlanStep]:
@@ -208,6 +218,7 @@ def _steps(
         yield PlanStep(
             "Watch the old values go, which the query migrates beside its rows",
             f"statemigrate status {argument(checkpoint)}",
+            None if costs is None else costs.backfill,
         )
 
 

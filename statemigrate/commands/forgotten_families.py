@@ -63,7 +63,7 @@ class Restoring:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """What only the query's owner knows, and has not said."""
+        """What only the query's owner knows, and has not answered."""
         return () if self.plan is None else self.plan.questions
 
     @property

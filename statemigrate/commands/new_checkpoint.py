@@ -87,7 +87,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
 
     The old checkpoint is only read. The last file completes the new one: before that no query can
     start on it, and the same call continues after an interruption. ``options`` are the changes
-    besides the code, ``answers`` the answers to the plan's questions. Scripts of the folder
+    next to the code, ``answers`` the answers to the plan's questions. Scripts of the folder
     ``migrations`` change a store's values and keys, up to its head or the revision in ``targets``.
     ``stores`` has the project's names for the stores of operators.
 

@@ -87,16 +87,16 @@ class Probed:
 def probed(
     wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
 ) -> Probed | None:
-    """Look at what the new code keeps; None where nothing is said of it.
+    """Look at what the new code keeps; None where no code is named.
 
     ``pinned`` are the settings that the new checkpoint will have, None where those of the session
     or the probe are right. Raises `CodeError` for code that does not run, `RewriteError` for one
-    that is said twice or was made with other settings.
+    that is named twice or was made with other settings.
     """
     if wanted.code and wanted.like:
         raise RewriteError(
             "SM-REWRITE-002",
-            "the new code is said in two ways",
+            "the new code is named in two ways",
             expected="--code or --like",
             found="both",
             next_action="leave one of them out",

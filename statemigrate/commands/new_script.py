@@ -24,10 +24,10 @@ from statemigrate.migration import Lineage, Question
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
+from statemigrate.scripts.rekeying import KeyChange
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import directory_of, engine_of, open_state
+from statemigrate.state.open import directory_of, engine_of, open_committed
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, reported_stores, stored_store
 
@@ -249,7 +249,7 @@ def _in_files(
 def _in_state(
     checkpoint: str | Path, scripts: Survey, store: str | None, project: Project
 ) -> Mapping[str, StoredStore]:
-    with closing(open_state(checkpoint, {}, project)) as state:
+    with closing(open_committed(checkpoint, {}, project)) as state:
         return dict(_chosen(scripts, state, store))
 
 
@@ -390,7 +390,7 @@ def _wrote(
     return _result(store, path, baseline)
 
 
-# Scripts from what two checkpoints hold: one of the old code, and one that the new code made.
+# Scripts from the state that there is to that of new code, or of a checkpoint that it made.
 
 
 def autogenerate_like(
@@ -399,6 +399,8 @@ def autogenerate_like(
     message: str,
     *,
     store: str | None = None,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
     stores: Mapping[str, str] | None = None,
 ) -> tuple[NewScript, ...]:
@@ -406,25 +408,34 @@ def autogenerate_like(
 
     ``like`` is a checkpoint that the new code made, on any input. Only files of both are read. The
     script migrates values and keys of ``checkpoint`` to those of ``like``. It matches columns by
-    name, and asks a question for the rest. ``stores`` has the project's names for the stores of
-    operators.
+    name, and asks a question for the rest. ``lens`` and ``rename`` are as in `new`; a script that
+    changes keys has functions. ``stores`` has the project's names for the stores of operators.
 
     Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
     a store leads to another format than the checkpoint's, and the errors of `ScriptFolder`.
     """
     folder = ScriptFolder(migrations)
-    scripts = folder.survey()
     before, _ = stores_in_files(checkpoint, stores or {})
     after, _ = stores_in_files(like, stores or {})
+    both = in_both((str(checkpoint), before), (str(like), after), store)
+    changes = {name: StoreChange.by_name(before[name], after[name]) for name in both}
+    return write_changes(folder, message, changes, lenses=lens, renames=rename)
+
+
+def in_both(
+    old: tuple[str, Mapping[str, OperatorStore]],
+    new: tuple[str, Mapping[str, OperatorStore]],
+    store: str | None,
+) -> list[str]:
+    """The stores that two checkpoints, or a checkpoint and code, both have; or ``store`` alone.
+
+    ``old`` and ``new`` are what each is called, and its stores. Raises `CheckpointError` where one
+    of them has no ``store``.
+    """
     if store is not None:
-        for place, found in ((checkpoint, before), (like, after)):
-            _require(store, str(place), found)
-    both = [name for name in before if name in after and store in (None, name)]
-    return tuple(
-        _written_like(folder, scripts, name, message, before[name], after[name])
-        for name in both
-        if _differ(before[name], after[name])
-    )
+        for place, found in (old, new):
+            _require(store, place, found)
+    return [name for name in old[1] if name in new[1] and store in (None, name)]
 
 
 def _require(store: str, checkpoint: str, found: Mapping[str, OperatorStore]) -> None:
@@ -449,28 +460,72 @@ def _is_same(one: Format, other: Format) -> bool:
     return bool(shape_of(one.struct_type()) == shape_of(other.struct_type()))
 
 
+@dataclass(frozen=True)
+class StoreChange:
+    """A store ``before`` and ``after`` a change, with what becomes of its keys.
+
+    ``notes`` go into the docstring of the script where keys change.
+    """
+
+    before: OperatorStore
+    after: OperatorStore
+    keys: KeyChange
+    notes: str = ""
+
+    @classmethod
+    def by_name(cls, before: OperatorStore, after: OperatorStore) -> StoreChange:
+        """A change known by the names and types of columns alone."""
+        keys = struct_from_json(before.key), struct_from_json(after.key)
+        return cls(before, after, KeyChange(*keys, is_list=before.is_join))
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is anything for a script to do."""
+        return self.rekeys or _differ(self.before, self.after)
+
+    @property
+    def rekeys(self) -> bool:
+        """Whether rows get other keys."""
+        return self.keys.changes
+
+
+def write_changes(
+    folder: ScriptFolder, message: str, changes: Mapping[str, StoreChange], **how: Any
+) -> tuple[NewScript, ...]:
+    """Write a script for each store that changes, by its name.
+
+    ``how`` are `ScriptFolder.new`'s ``lenses`` and ``renames``; a script that changes keys has
+    functions.
+    """
+    scripts = folder.survey()
+    return tuple(
+        _written_like(folder, scripts, name, message, change, **how)
+        for name, change in changes.items()
+        if change.changes
+    )
+
+
 def _written_like(
     folder: ScriptFolder,
     scripts: Survey,
     store: str,
     message: str,
-    before: OperatorStore,
-    after: OperatorStore,
+    change: StoreChange,
+    **how: Any,
 ) -> NewScript:
-    keys = KeyChange(
-        struct_from_json(before.key), struct_from_json(after.key), is_list=before.is_join
-    )
+    is_rekeyed = change.rekeys
+    notes = change.notes if is_rekeyed else "", notes_on(change.after)
     path = folder.new(
         store,
         message,
-        old=_continued(scripts, store, struct_from_json(before.value)),
-        new=struct_from_json(after.value),
+        old=_continued(scripts, store, struct_from_json(change.before.value)),
+        new=struct_from_json(change.after.value),
         infer=True,
-        keys=keys if keys.changes else None,
-        notes=notes_on(after),
+        notes="\n\n".join(each for each in notes if each),
         scripts=scripts,
+        **({"keys": change.keys, "lenses": False} if is_rekeyed else how),
     )
-    return NewScript(store, path, False, load(path).questions)
+    return _result(store, path, is_baseline=False)
 
 
 def _continued(scripts: Survey, store: str, held: Format) -> Format:

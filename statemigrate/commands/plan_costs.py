@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.state import StoredPartition, stored_partition
+from statemigrate.embedded.manifest import Manifest
 from statemigrate.files import Files
 from statemigrate.inspect.estimate import NATIVE_RATE
 
@@ -15,6 +17,10 @@ _REWRITTEN = 110_000
 """Rows a second that `rewrite --apply` reads, writes and reads back (see benchmarks/README.md)."""
 _VERIFIED = 250_000
 """Rows a second that `rewrite --verify` reads of both checkpoints and compares (there, too)."""
+_PAGES_RATE = 77_600.0
+"""Entries a second that a backfill migrates in pages, in its own time (there, too)."""
+_EMBEDDED_RATE = 119_000.0
+"""Records a second that the embedded engine's backfill migrates, in its own time (there, too)."""
 _ROW = 40
 """Bytes of a row in the files of a state, where the files do not say how many rows they have."""
 
@@ -23,11 +29,15 @@ _ROW = 40
 class StateCosts:
     """The times that the steps take for a state of about so many ``rows``.
 
-    ``is_counted`` says that the files have that number; else it is from their size.
+    ``is_counted`` says that the files have that number, those named ``counted_by``; else it is from
+    the size of the state.
+    ``backfill_rate`` is how many a second a backfill migrates beside live rows.
     """
 
     rows: int
     is_counted: bool
+    backfill_rate: float = NATIVE_RATE
+    counted_by: str = "snapshots"
 
     @property
     def rewrite(self) -> float:
@@ -42,17 +52,19 @@ class StateCosts:
     @property
     def backfill(self) -> float:
         """Seconds in which a backfill beside live rows migrates every value."""
-        return self.rows / NATIVE_RATE
+        return self.rows / self.backfill_rate
 
     @property
     def basis(self) -> str:
         """What the times are from."""
-        source = "by its snapshots" if self.is_counted else f"if each takes {_ROW} bytes"
+        source = f"by its {self.counted_by}" if self.is_counted else f"if each takes {_ROW} bytes"
         return f"about {self.rows:,} rows of state, {source}, at the rates of two cores"
 
 
-def costs_of(files: Files, shape: CheckpointShape) -> StateCosts:
-    """The costs for the state of a checkpoint, of which only listings and snapshots are read.
+def costs_of(files: Files, shape: CheckpointShape, *, has_pages: bool = False) -> StateCosts:
+    """The costs for the state of a checkpoint. Only listings and snapshots are read.
+
+    With ``has_pages`` a row is a page with many entries, whose number only the size tells.
 
     Raises `CorruptFileError` where a file is missing.
     """
@@ -61,10 +73,25 @@ def costs_of(files: Files, shape: CheckpointShape) -> StateCosts:
         for place, store in enumerate(operator.stores):
             for number in range(store.partitions):
                 part = stored_partition(files, shape, operator, place, number)
-                counted += part.keys or 0
-                if part.keys is None:
+                is_known = part.keys is not None and not has_pages
+                counted += (part.keys or 0) if is_known else 0
+                if not is_known:
                     estimated += _bytes(files, part) // _ROW
-    return StateCosts(counted + estimated, not estimated)
+    rate = _PAGES_RATE if has_pages else NATIVE_RATE
+    return StateCosts(counted + estimated, not estimated, rate)
+
+
+def embedded_costs(manifest: Manifest, stores: Iterable[str], size: int) -> StateCosts:
+    """The costs for the ``stores`` of the embedded engine whose values migrate.
+
+    ``size`` is that of the files of all state, for families that are not counted.
+    """
+    families = [each.name for name in stores for each in manifest.stores[name].families]
+    counts = [manifest.left(each) for each in families]
+    known = [each for each in counts if each is not None]
+    is_counted = len(known) == len(counts)
+    rows = sum(known) if is_counted else size // _ROW
+    return StateCosts(rows, is_counted, _EMBEDDED_RATE, "manifest")
 
 
 def _bytes(files: Files, part: StoredPartition) -> int:

@@ -10,10 +10,11 @@ from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
 from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
 from statemigrate.commands.plan_costs import StateCosts, costs_of
+from statemigrate.commands.script_for_code import changes_of_stores
 from statemigrate.deployment import StoredStore, revision_in, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
-from statemigrate.meaning import PlanItem, PlanStep
+from statemigrate.meaning import CodeMeaning, PlanItem, PlanStep
 from statemigrate.meaning.code_meaning import state_ddl
 from statemigrate.meaning.rules import with_levels
 from statemigrate.meaning.store_changes import format_ddl, is_scripted
@@ -21,7 +22,9 @@ from statemigrate.migration import BASE, Lineage
 from statemigrate.pages.record import PagesRecord, records
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import store_families
+from statemigrate.rewrite.families import ScriptedFamily
 from statemigrate.rewrite.plan import RewritePlan
+from statemigrate.rewrite.questions import Question
 from statemigrate.state.project import Project
 
 _WITH_COSTS = ("live", "rewrite", "unnoticed")
@@ -29,7 +32,7 @@ _WITH_COSTS = ("live", "rewrite", "unnoticed")
 _ONLY_DECIDED = frozenset(
     {"source", "filter", "watermark", "join-type", "join-condition", "table", "column", "rows"}
 )
-"""Rules of changes after which nothing can compute old rows anew."""
+"""Rules of changes after which nothing can compute old rows again."""
 
 
 def planned_for(
@@ -59,8 +62,9 @@ def planned_for(
         wanted,
         project.lineages,
         has_scripts,
-        costs_of(files, shape) if asks else None,
+        costs_of(files, shape, has_pages=bool(pages)) if asks else None,
         pages,
+        _rekeyed(shape, found, old, rewrite, project.stores),
     )
     made = steps.all()
     return replace(
@@ -89,6 +93,7 @@ class _Steps:
     has_scripts: bool
     costs: StateCosts | None
     pages: Mapping[str, PagesRecord]
+    rekeyed: tuple[str, ...]
 
     @property
     def verdicts(self) -> set[str]:
@@ -157,7 +162,7 @@ class _Steps:
             if each.verdict == "unnoticed" and not _can_rewrite(each):
                 yield PlanStep(
                     f"Take the change of {each.name} back, or decide that old rows may stay so: "
-                    "nothing can compute them anew. `statemigrate.guarded` records the decision "
+                    "nothing can compute them again. `statemigrate.guarded` records the decision "
                     "with its reason"
                 )
         for each in self.asking:
@@ -189,16 +194,25 @@ class _Steps:
         return given + (f" --output-mode {self.wanted.mode}" if self.wanted.mode else "")
 
     def _rewriting(self) -> Iterator[PlanStep]:
-        if isinstance(self.rewrite, StatemigrateError):
+        for store in self.rekeyed:
+            yield PlanStep(
+                f"Write the script that gives rows of {store} their new keys, and answer each "
+                "QUESTION in it",
+                f"statemigrate new {argument(store)} -m 'other keys' "
+                f"--from-checkpoint {argument(self.checkpoint)}{self._code}{self._known}",
+            )
+        if isinstance(self.rewrite, StatemigrateError) and not self.rekeyed:
             error = self.rewrite
             yield PlanStep(f"{error.headline}: {error.next_action or error.found}")
             return
         old, new = self.checkpoint, f"{self.checkpoint}-2"
-        known = f" --old-code {argument(self.wanted.old_code)}" if self.wanted.old_code else ""
-        if self.wanted.lock is not None:
-            known = f" --lock {argument(str(self.wanted.lock))}"
-        command = f"statemigrate rewrite {argument(old)} {argument(new)}{self._code}{known}"
-        questions = self.rewrite.questions
+        command = f"statemigrate rewrite {argument(old)} {argument(new)}{self._code}{self._known}"
+        for store in self._scripted:
+            yield PlanStep(
+                f"Try the script of {store} on the state",
+                f"statemigrate dry-run {argument(store)} {argument(self.checkpoint)}",
+            )
+        questions = self._questions
         if questions:
             yield PlanStep(f"Answer what a rewrite asks ({len(questions)})", command)
         yield PlanStep("Stop the query")
@@ -213,6 +227,31 @@ class _Steps:
             None if self.costs is None else self.costs.verify,
         )
         yield PlanStep(f"Start the new code on {self.checkpoint}-2")
+
+    @property
+    def _known(self) -> str:
+        """The options that name the old code, as they were given."""
+        if self.wanted.lock is not None:
+            return f" --lock {argument(str(self.wanted.lock))}"
+        return f" --old-code {argument(self.wanted.old_code)}" if self.wanted.old_code else ""
+
+    @property
+    def _scripted(self) -> tuple[str, ...]:
+        """The stores whose keys a script changes, also one that is still to be written."""
+        if isinstance(self.rewrite, StatemigrateError):
+            return self.rekeyed
+        return tuple(dict.fromkeys((*self.rekeyed, *_scripted_keys(self.rewrite))))
+
+    @property
+    def _questions(self) -> tuple[Question, ...]:
+        """What a rewrite asks, without what a script is to answer that is still to be written."""
+        if isinstance(self.rewrite, StatemigrateError):
+            return ()
+        return tuple(
+            each
+            for each in self.rewrite.questions
+            if each.kind != "window" or not any(_is_about(each, name) for name in self.rekeyed)
+        )
 
     def _migrating(self) -> Iterator[PlanStep]:
         for each in self.items:
@@ -289,6 +328,42 @@ class _Steps:
         A query on pages has that source from its first start.
         """
         return "stateful" in self.found.calls or bool(self.found.pages)
+
+
+_NEEDS_KEYS = ("SM-REWRITE-014", "SM-REWRITE-015")
+"""Codes of errors of a rewrite that a script with other keys cures."""
+
+
+def _rekeyed(
+    shape: CheckpointShape,
+    found: Probed,
+    old: CodeMeaning | None,
+    rewrite: RewritePlan | StatemigrateError,
+    names: Mapping[str, str],
+) -> tuple[str, ...]:
+    """The stores of Spark's operators whose keys need a script that is still to be written.
+
+    ``names`` has the project's own names of stores. None where a rewrite fails for another reason.
+    """
+    changed = [n for n, each in changes_of_stores(shape, found, old, names).items() if each.rekeys]
+    if isinstance(rewrite, StatemigrateError):
+        return tuple(changed) if rewrite.code in _NEEDS_KEYS else ()
+    asked = [each for each in rewrite.questions if each.kind == "window"]
+    return tuple(
+        name for name in changed if any(_is_about(each, names.get(name, name)) for each in asked)
+    )
+
+
+def _is_about(question: Question, store: str) -> bool:
+    return question.name.startswith(f"{store}.")
+
+
+def _scripted_keys(rewrite: RewritePlan) -> Iterator[str]:
+    """The stores whose keys scripts change that are there."""
+    for operator in rewrite.operators:
+        for family in operator.families:
+            if isinstance(family, ScriptedFamily) and family.script.changes_keys:
+                yield family.script.store
 
 
 def script_to_write(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.trial_path import TrialPath, courses
-from statemigrate.state.open import open_state, require_store
+from statemigrate.state.open import open_committed, require_store
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
@@ -54,7 +54,7 @@ def quarantine(
     project = Project(migrations, targets or {}, {}, spark, operator, tuple(accept_edited))
     lineages = project.folder.sound_lineages(store)
     require_store(str(checkpoint), store)
-    with closing(open_state(checkpoint, lineages, project)) as state:
+    with closing(open_committed(checkpoint, lineages, project)) as state:
         plan = planned(state, store, lineages, project)
         by_family = {trial_path.family.name: trial_path for trial_path in courses(plan)}
         for family, key, value, marked in state.suspects(plan):

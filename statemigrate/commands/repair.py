@@ -157,7 +157,7 @@ def _finding(file: DamagedFile, found: Inspection) -> RepairFinding:
     if not file.is_needed:
         remedy: str | None = "only versions before the last one name it: nothing is to be done"
     elif file.origin is not None and found.is_restorable:
-        remedy = f"partition {file.partition} is made from the {file.origin}, and stored anew"
+        remedy = f"partition {file.partition} is made from the {file.origin}, and stored again"
     elif found.older is not None:
         remedy = f"version {found.older} is whole: --back-to {found.older}"
     else:
@@ -168,7 +168,7 @@ def _finding(file: DamagedFile, found: Inspection) -> RepairFinding:
 def _remade(done: Remade) -> str:
     records = sum(done.records.values())
     return (
-        f"partition {done.partition} was made from the {done.origin} and stored anew: {records:,} "
+        f"partition {done.partition} was made from the {done.origin} and stored again: {records:,} "
         "records, read back and equal key by key"
     )
 

@@ -16,7 +16,7 @@ from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, planned_revisions, require_writable
 from statemigrate.native.retrying import looks_again
 from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.open import engine_of, open_state, require_scripted
+from statemigrate.state.open import engine_of, open_committed, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
@@ -118,7 +118,7 @@ def _only_by_code(checkpoint: str | Path) -> UnsupportedError:
 @looks_again
 def _later(checkpoint: str | Path, project: Project) -> Retirement:
     lineages = project.folder.lineages()
-    with closing(open_state(checkpoint, lineages, project)) as state:
+    with closing(open_committed(checkpoint, lineages, project)) as state:
         # The state of Spark's own operators has one family each, which no query leaves behind.
         stores = [store for store in state.stores if store not in state.operator_stores]
         plans = [planned(state, store, lineages, project) for store in stores]

@@ -66,7 +66,7 @@ class Rewriting:
     """A plan as a ``document``, and the ``report`` of the rewrite, None if it was not made.
 
     ``uncommitted`` is a batch that has begun after the one of the plan, if there is one.
-    ``unasked`` is what the state may mean to the new code besides what it meant to the old.
+    ``unasked`` is what else the state may mean to the new code than it meant to the old.
     """
 
     old: str
@@ -132,7 +132,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
 
     The old checkpoint is only read. The last file completes the new one: before that no query can
     start on it, and the same call continues after an interruption. ``options`` are the changes
-    besides the code, ``answers`` the answers to the plan's questions. Scripts of the folder
+    next to the code, ``answers`` the answers to the plan's questions. Scripts of the folder
     ``migrations`` change a store's values and keys, up to its head or the revision in ``targets``.
     ``stores`` has the project's names for the stores of operators. Raises `CheckpointError` and
     `UnsupportedError` if the old checkpoint is not understood, `CodeError` for the new code, and

@@ -34,7 +34,7 @@ from statemigrate.rewrite.plan import RewritePlan, laid_out, make_plan
 from statemigrate.rewrite.probe import operator_with, operator_with_pages
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.sources import NewSources, RewriteOptions
-from statemigrate.state.open import open_state
+from statemigrate.state.open import open_committed
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _processor(shape: CheckpointShape, which: int | str | None) -> OperatorShape
     choices = [_name(each) or str(each.number) for each in processors]
     raise RewriteError(
         "SM-PAGES-038",
-        f"the query has {len(processors)} transformWithState, and it is to be said which is meant"
+        f"the query has {len(processors)} transformWithState, and one has to be named"
         if which is None
         else f"the query has no transformWithState {which}",
         expected=f"one of {', '.join(choices)}",
@@ -215,7 +215,7 @@ def _made(
     """What pages would have of the state that Spark keeps by itself."""
     is_alone = sum(kind_of(each.name) is VARIABLES for each in shape.operators) == 1
     which = None if is_alone else operator.number
-    state = open_state(old.location, lineages, Project(operator=which, spark=spark))
+    state = open_committed(old.location, lineages, Project(operator=which, spark=spark))
     own = {name: each for name, each in state.stores.items() if name not in state.operator_stores}
     key = _without_metadata(state.key_of(next(iter(own), "")))
     check_grouping(key)
@@ -293,7 +293,7 @@ def _sources(
     control_name = _control_source(ChunkFiles(old.location, operator), entry, options)
     if options.pages and control_name is None:
         pairs = {name: options.sources.get(name, name) for name in names}
-        # Where others were said to make room for it, it is not the last.
+        # Where other sources were named to make room for it, it is not the last.
         numbers = [str(number) for number in range(len(names) + 1)]
         added = next(each for each in reversed(numbers) if each not in pairs.values())
         offsets = {added: None, **options.offsets}
@@ -340,9 +340,9 @@ def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) 
     found, names = control_sources(files, entry), tuple(entry.by_source)
     if len(found) <= 1 or names[-len(found) :] == found:
         return next(reversed(found), names[-1])
-    said = [name for name in found if name in options.sources]
-    if len(said) == 1 or options.pages:
-        return said[0] if said else found[-1]
+    chosen = [name for name in found if name in options.sources]
+    if len(chosen) == 1 or options.pages:
+        return chosen[0] if chosen else found[-1]
     raise RewriteError(
         "SM-PAGES-041",
         f"it is unknown which source of {files.checkpoint} is the backfill source"

@@ -19,7 +19,7 @@ from statemigrate.native.adoption import WATCHED
 from statemigrate.native.deployment_check import StoreRecord, call_of, read_record
 from statemigrate.native.retrying import retried
 from statemigrate.quoting import argument
-from statemigrate.state.open import open_state, require_scripted
+from statemigrate.state.open import open_committed, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, planned
 
@@ -161,7 +161,7 @@ def rollback(  # noqa: PLR0913 - all but two by name
 
 
 class _WayBack:
-    """The way of one checkpoint, looked at anew each time."""
+    """The way of one checkpoint, looked at again each time."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _WayBack:
         return retried(self._look, self._checkpoint)
 
     def _look(self) -> Rollback:
-        with closing(open_state(self._checkpoint, self._lineages, self._project)) as state:
+        with closing(open_committed(self._checkpoint, self._lineages, self._project)) as state:
             back = _revisions(self._to, state, self._lineages)
             self._check_undo(back, state)
             targets = {**self._project.targets, **back}
@@ -386,9 +386,9 @@ class _WayBack:
     def _words(self) -> list[str]:
         """The options that say the same on the command line."""
         to = self._to
-        said = [to] if isinstance(to, str) else [f"{store}={at}" for store, at in to.items()]
+        targets = [to] if isinstance(to, str) else [f"{store}={at}" for store, at in to.items()]
         return [
-            *(f"--to {argument(each)}" for each in said),
+            *(f"--to {argument(each)}" for each in targets),
             *(["--undo"] if self._undo else []),
             *([self._option.strip()] if self._option else []),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
 
     from statemigrate.commands.current import Log, LogOf
     from statemigrate.commands.fleet import Named
+    from statemigrate.commands.lens_edit import LensEdit
     from statemigrate.commands.lock import Locked
+    from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.new_script import NewScript
     from statemigrate.commands.rebase import Rebase
+    from statemigrate.commands.squash import Squash
     from statemigrate.formats import Format
     from statemigrate.inspect.check_report import CheckReport
     from statemigrate.native.session import Spark
@@ -139,6 +142,9 @@ def new(
     *,
     from_checkpoint: str | Path,
     like: str | Path | None = ...,
+    target: NewCode | None = ...,
+    lens: bool | None = ...,
+    rename: Mapping[str, str] | None = ...,
     migrations: str | Path = ...,
     operator: int | str | None = ...,
     stores: Mapping[str, str] | None = ...,
@@ -178,6 +184,34 @@ def new(
 def new(*, edit: str, editor: str | None = ..., migrations: str | Path = ...) -> Details: ...
 
 
+@overload
+def new(
+    store: str,
+    *,
+    squash: str,
+    apply: bool = ...,
+    checkpoints: Named = ...,
+    accept_unknown: Sequence[str] = ...,
+    migrations: str | Path = ...,
+    stores: Mapping[str, str] | None = ...,
+    spark: Spark = ...,
+) -> Squash: ...
+
+
+@overload
+def new(
+    *,
+    edit: str,
+    lens: Literal[True],
+    from_checkpoint: str | Path | None = ...,
+    apply: bool = ...,
+    migrations: str | Path = ...,
+    operator: int | str | None = ...,
+    stores: Mapping[str, str] | None = ...,
+    spark: Spark = ...,
+) -> LensEdit: ...
+
+
 def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     store: str | None = None,
     message: str | None = None,
@@ -188,23 +222,27 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     autogenerate: str | None = None,
     from_checkpoint: str | Path | None = None,
     like: str | Path | None = None,
+    target: NewCode | None = None,
     rebase: bool = False,
     onto: str | None = None,
     apply: bool = False,
     edit: str | None = None,
     editor: str | None = None,
+    squash: str | None = None,
+    checkpoints: Named = (),
+    accept_unknown: Sequence[str] = (),
     lens: bool | None = None,
     rename: Mapping[str, str] | None = None,
     migrations: str | Path = "migrations",
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     spark: Spark = None,
-) -> NewScript | tuple[NewScript, ...] | Rebase | Details:
+) -> NewScript | tuple[NewScript, ...] | Rebase | Details | LensEdit | Squash:
     """Write a script after the store's newest one, or its first.
 
     ``old`` is the newest script's ``new``; ``new`` and ``upgrade`` are left for you to fill in
-    unless given. With ``baseline``, for a store without scripts, the script only records ``new``,
-    the current format of the state. The same happens if only ``new`` is given and there is no
+    unless text. With ``baseline``, for a store without scripts, the script only records ``new``,
+    the current format of the state. The same happens if only ``new`` is text and there is no
     script to take ``old`` from; the result says so.
 
     If lenses say all that differs between two formats, the script declares its change with them.
@@ -219,7 +257,9 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
     writes the script that changes ``store``, after that record and after the folder if there is
     none. With ``like``, a
     checkpoint that the new code made, the scripts migrate the state to that of ``like``, as
-    `statemigrate.autogenerate_like` does. These three return a tuple of the written scripts.
+    `statemigrate.autogenerate_like` does. With ``target``, the new code itself, they also compute
+    its keys from the old ones, as `statemigrate.autogenerate_for` does. All of these return a tuple
+    of the written scripts.
 
     With ``rebase`` it puts one of a store's two branches on top of the other's head, as after a
     merge in git. ``onto`` is the head of the branch that stays. By default that is the branch that
@@ -230,16 +270,50 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
 
     With ``edit``, a revision as in `history`, it opens that script in an editor, and returns its
     content and problems after the editor has closed. ``editor`` is a command with its arguments.
-    The default is ``VISUAL``, else ``EDITOR``, else the first common editor that is installed.
+    The default is ``VISUAL``, else ``EDITOR``, else the first common editor that is installed. With
+    ``lens`` too, it puts lenses in the place of the script's functions, if they make the same of
+    values made up from the formats and of those in ``from_checkpoint``. The result has what
+    differs. Without ``apply`` nothing is written.
+
+    With ``squash``, a revision, it makes one script of the store's scripts up to that one. It has
+    the lenses of all if all have lenses, and else calls their functions. The others are copied to
+    ``squashed/``. None of ``checkpoints``, paths by name, may have values of a revision that would
+    be gone. ``accept_unknown`` names those that need not be read, and ``"unknown"`` stands for all
+    where none is given. Without ``apply`` nothing is written.
 
     Raises `LineageError` if ``old`` is not the newest format or a baseline would not come first,
     and `ScriptError` if ``migrations`` is not a folder of scripts.
     """
     if edit is not None:
         require_alone("new", "edit", store=store, message=message, rebase=rebase or None)
+        if lens:
+            from statemigrate.commands.lens_edit import declare_lenses
+
+            return declare_lenses(
+                edit,
+                checkpoint=from_checkpoint,
+                apply=apply,
+                migrations=migrations,
+                operator=operator,
+                stores=stores,
+                spark=spark,
+            )
         from statemigrate.commands.scripts import edit as edited
 
         return edited(edit, migrations=migrations, editor=editor)
+    if squash is not None:
+        from statemigrate.commands.squash import squash as squashed
+
+        return squashed(
+            required("new", store, "a store"),
+            squash,
+            apply=apply,
+            checkpoints=checkpoints,
+            accept_unknown=accept_unknown,
+            migrations=migrations,
+            stores=stores,
+            spark=spark,
+        )
     if rebase:
         from statemigrate.commands.rebase import rebase as rebased
 
@@ -251,12 +325,13 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
             checkpoint=from_checkpoint,
         )
     formats = {"old": old, "new": new, "baseline": baseline or None}
-    if like is not None and from_checkpoint is None:
+    if (like is not None or target is not None) and from_checkpoint is None:
+        given = "like" if target is None else "target"
         raise StatemigrateError(
             "SM-CLI-002",
-            "new is given like, and no state that is to become so",
+            f"new is given {given} without the state that changes",
             expected="from_checkpoint, the state that there is",
-            found="like alone",
+            found=f"{given} alone",
             next_action="add from_checkpoint",
         )
     if from_checkpoint is not None:
@@ -266,14 +341,24 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
             autogenerate=autogenerate,
             old=old,
             baseline=baseline or None,
-            **({} if like is None else {"new": new}),
+            **({} if like is None and target is None else {"new": new}),
         )
         shared: dict[str, Any] = {"store": store, "migrations": migrations, "stores": stores}
+        if target is not None:
+            require_alone("new", "target", like=like)
+            from statemigrate.commands.script_for_code import autogenerate_for
+
+            wanted = required("new", message, "a message")
+            return autogenerate_for(
+                from_checkpoint, target, wanted, lens=lens, rename=rename, spark=spark, **shared
+            )
         if like is not None:
             wanted = required("new", message, "a message")
             from statemigrate.commands.new_script import autogenerate_like
 
-            return autogenerate_like(from_checkpoint, like, wanted, **shared)
+            return autogenerate_like(
+                from_checkpoint, like, wanted, lens=lens, rename=rename, **shared
+            )
         if new is not None:
             from statemigrate.commands.new_script import change
 
@@ -295,20 +380,20 @@ def new(  # noqa: PLR0911, PLR0913 - all but two by name, a return for each way
         return record_formats(
             from_checkpoint, message or MESSAGE, operator=operator, spark=spark, **shared
         )
-    said = required("new", message, "a message")
+    text = required("new", message, "a message")
     if autogenerate is not None:
         require_alone("new", "autogenerate", **formats)
         from statemigrate.commands.new_script import autogenerate as autogenerated
 
         return autogenerated(
-            autogenerate, said, store=store, lens=lens, rename=rename, migrations=migrations
+            autogenerate, text, store=store, lens=lens, rename=rename, migrations=migrations
         )
     named = required("new", store, "a store")
     from statemigrate.commands.new_script import new as new_script
 
     return new_script(
         named,
-        said,
+        text,
         old=old,
         new=new,
         baseline=baseline,

@@ -119,8 +119,8 @@ def seed(  # noqa: PLR0913 - all but two by name
     session = session_of(spark, str(new))
     found = _probed(target, options, session, str(new))
     conf, further = _conf(found, target, options, session)
-    said = revisions if isinstance(revisions, Mapping) else {"": revisions} if revisions else {}
-    scripts = _scripts(project, seeded_stores(found.shape.operators), said)
+    by_store = revisions if isinstance(revisions, Mapping) else {"": revisions} if revisions else {}
+    scripts = _scripts(project, seeded_stores(found.shape.operators), by_store)
     seeds = _seeds(found, tables, answers, session, scripts)
     shape = before_seeding(found.shape, conf, seeds, _begun(answers))
     own = replace(
@@ -202,8 +202,8 @@ def _scripts(
 ) -> dict[str, Scripted]:
     """By kind and number of a store the scripts from its table's revision on."""
     found = {}
-    for said, revision in revisions.items():
-        name = only_store(project.stores.get(said, said), stores)
+    for label, revision in revisions.items():
+        name = only_store(project.stores.get(label, label), stores)
         own = next((each for each, known in project.stores.items() if known == name), name)
         if project.survey is None:
             raise _no_scripts(own, revision, project.migrations)
@@ -215,7 +215,7 @@ def _scripts(
 def _no_scripts(store: str, revision: str, folder: str | Path | None) -> RewriteError:
     return RewriteError(
         "SM-SEED-001",
-        f"there are no scripts of {store}, and its table is said to be of revision {revision}",
+        f"there are no scripts of {store}, and its table is given as of revision {revision}",
         expected="a folder of scripts with some of that store",
         found=f"none in {folder}",
         next_action="name the folder with --migrations, or leave --revision out",
@@ -233,7 +233,7 @@ def _probed(target: NewCode, options: RewriteOptions, spark: SparkSession, new: 
 def _no_code() -> RewriteError:
     return RewriteError(
         "SM-SEED-002",
-        "what the query keeps is not said",
+        "nothing describes the state of the query",
         expected="its code, or a checkpoint that it made elsewhere",
         found="neither",
         next_action="add --code MODULE:FUNCTION, or --like CHECKPOINT",
@@ -291,8 +291,8 @@ def _begun(answers: RewriteAnswers) -> int:
 
     Otherwise the plan is the same at any time, so that what was interrupted is gone on with.
     """
-    said = (text for name, text in answers.start.items() if name.endswith(f":{EXPIRES}"))
-    return int(time.time() * 1000) if any("batch_time" in str(each) for each in said) else 0
+    expirations = (text for name, text in answers.start.items() if name.endswith(f":{EXPIRES}"))
+    return int(time.time() * 1000) if any("batch_time" in str(each) for each in expirations) else 0
 
 
 def _own(seeds: Sequence[Seed]) -> dict[str, str]:

@@ -17,7 +17,11 @@ from statemigrate.files.cached import Remembered
 from statemigrate.files.open import PathOrFiles
 from statemigrate.migration import Lineage
 from statemigrate.native.chunks import ChunkFiles, PlanRecord
-from statemigrate.native.control_source import is_untold, lacks_control_source, unrecorded_advice
+from statemigrate.native.control_source import (
+    is_last_source_unknown,
+    lacks_control_source,
+    unrecorded_advice,
+)
 from statemigrate.native.deployment_check import call_of
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
@@ -145,7 +149,7 @@ class StoreStatus:
 
     @property
     def is_dual(self) -> bool:
-        """Whether reads search other families besides the target's."""
+        """Whether reads search other families than the target's."""
         return bool(self.families)
 
     def paced(self, gone: int | None, elapsed: float) -> StoreStatus:
@@ -239,7 +243,7 @@ def _native_backfill(checkpoint: Looked, store: StoreStatus, *, is_paged: bool) 
     files = ChunkFiles(checkpoint.checkpoint, checkpoint.operator, reading=True)
     look = ChunkFiles(checkpoint.files or Remembered(files.files), checkpoint.operator)
     offsets = look.offsets()
-    if offsets is not None and is_untold(look, offsets):
+    if offsets is not None and is_last_source_unknown(look, offsets):
         return unrecorded_advice(checkpoint.checkpoint)
     if lacks_control_source(look):
         return gets_source(checkpoint.checkpoint, call_of(look.files))

@@ -23,10 +23,10 @@ from statemigrate.formats.json_values import json_text
 from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import looks_again
 from statemigrate.pages.rows import arrow_schema
+from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import require_store
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import Entry
-from statemigrate.state.reader import StateReader, keys_from_texts
 from statemigrate.state.tables import open_state
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Fields:
     mask: Mask
 
     @classmethod
-    def of(cls, reader: StateReader, store: str, mask: Sequence[str]) -> Fields:
+    def of(cls, entries: StoreEntries, mask: Sequence[str]) -> Fields:
         """The fields of a store."""
-        value: Any = reader.value_type(store).jsonValue()
+        value: Any = entries.value_type.jsonValue()
         element = value.get("elementType", value)
-        return cls(reader.key_type(store).jsonValue(), element, Mask.of(mask))
+        return cls(entries.key_type.jsonValue(), element, Mask.of(mask))
 
     def record(self, entry: Entry) -> Record:
         """An entry as a record: its key by column, and its value."""
@@ -225,9 +225,9 @@ def export(  # noqa: PLR0913 - all but three by name
     owner can read the file. It appears when it is complete, and replaces an existing file of that
     name. The query may be running. ``mask`` names columns that get a hash in place of each value,
     as in `open_state`. ``progress`` gets the number of keys written; the other
-    parameters are those of `StateReader`. As many processes as there are processors write a large
+    parameters are those of `open_state`. As many processes as there are processors write a large
     store of the embedded engine, in the same order as one process would. Raises `ExportError`, the
-    errors of `StateReader.entries`, and `CheckpointError` if one of the processes was killed.
+    errors of `StateTable.entries`, and `CheckpointError` if one of the processes was killed.
     """
     project = Project(
         migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
@@ -236,21 +236,22 @@ def export(  # noqa: PLR0913 - all but three by name
     if target is not None:
         check_target(target)
     require_store(str(checkpoint), store)
-    # What a stream was given cannot be taken back where a look begins anew.
+    # What a stream was given cannot be taken back where a look begins again.
     with (
-        StateReader(checkpoint, **project.keywords) as reader,
+        open_state(checkpoint, **project.keywords) as state,
         TemporaryFile() if target is None else replacing(target, private=True) as stream,
     ):
         suffix = ".jsonl" if target is None else target.suffix
-        is_list = reader.value_type(store).typeName() == "array"
-        form = form_of(suffix, Fields.of(reader, store, mask), is_list=is_list)
+        entries = state.entries_of(store)
+        is_list = entries.value_type.typeName() == "array"
+        form = form_of(suffix, Fields.of(entries, mask), is_list=is_list)
         counted = _Counted(progress)
-        form.write(stream, reader.parts(store, form.block, counted))
+        form.write(stream, entries.parts(form.block, counted))
         if not isinstance(path, str | Path):
             stream.seek(0)
             copyfileobj(stream, path)
             path.flush()
-    return Exported(store, counted.number, reader.batch, "-" if target is None else str(path))
+    return Exported(store, counted.number, state.batch, "-" if target is None else str(path))
 
 
 @looks_again
@@ -272,27 +273,21 @@ def get(  # noqa: PLR0913 - all but two by name
     ``key`` has the values of the columns that the query groups by, for map state followed by those
     of the map's own key. A value is a dictionary by field name, for list state a list of them. With
     ``batches`` it is the life of the key over the batches that are still there, the table of
-    `StateTable.history`. ``mask`` is as in `export`. For more than one key open a `StateReader`,
-    which has the other parameters and the same errors.
+    `StateTable.history`. ``mask`` is as in `export`. The other parameters and the errors are
+    those of `open_state` and `StateTable.entries`; for more than one key call these.
     """
-    if batches:
-        state = open_state(
-            checkpoint,
-            migrations=migrations,
-            targets=targets,
-            operator=operator,
-            stores=stores,
-            mask=mask,
-            spark=spark,
-        )
-        return state[store].history(*key)
     project = Project(
         migrations, targets or {}, stores or {}, spark, operator, tuple(accept_edited)
     )
-    require_store(str(checkpoint), store)
-    with StateReader(checkpoint, **project.keywords) as reader:
-        fields = Fields.of(reader, store, mask)
-        return fields.mask.shown(fields.value, reader.get(store, *key))
+    if not batches:
+        require_store(str(checkpoint), store)
+    with open_state(checkpoint, mask=mask, **project.keywords) as state:
+        if batches:
+            return state[store].history(*key)
+        entries = state.entries_of(store)
+        value = next((value for _, value in entries.under(key)), None)
+        fields = Fields.of(entries, mask)
+        return fields.mask.shown(fields.value, value)
 
 
 @dataclass(frozen=True)
@@ -318,13 +313,14 @@ def find(
     errors are those of `get`.
     """
     require_store(str(checkpoint), store)
-    with StateReader(checkpoint, **reading) as reader:
-        names = reader.key_columns(store)
-        wanted = keys_from_texts(reader.key_type(store), words)
-        fields = Fields.of(reader, store, mask)
-        records = [fields.record(entry) for each in wanted for entry in reader.entries(store, each)]
+    with open_state(checkpoint, **reading) as state:
+        entries = state.entries_of(store)
+        wanted = keys_from_texts(entries.key_type, words)
+        fields = Fields.of(entries, mask)
+        records = [fields.record(entry) for each in wanted for entry in entries.under(each)]
         found = [(each["key"], each["value"]) for each in records]
-        is_one = len(found) <= 1 and all(len(each) == len(names) for each in wanted)
+        width = len(entries.key_type.fields)
+        is_one = len(found) <= 1 and all(len(each) == width for each in wanted)
         return Found(tuple(found), is_one)
 
 

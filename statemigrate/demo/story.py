@@ -79,7 +79,7 @@ def comparison() -> Text:
     """The check."""
     return (
         "At last: is everything there, once?",
-        "Spark SQL computes every key's value anew from all events, without any state. The state "
+        "Spark SQL computes every key's value again from all events, without any state. The state "
         "of the stream and its last output must be the same, key by key and field by field.",
     )
 

@@ -20,7 +20,7 @@ from statemigrate.demo.jobs.after import cents
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, REWRITTEN, Batch, Crash
-from statemigrate.state.reader import StateReader
+from statemigrate.state.tables import StateTables, open_state
 
 # Comparing what is there with what must be there, key by key and field by field.
 
@@ -199,11 +199,11 @@ def in_state(folder: DemoFolder) -> Summaries:
     """Every key's value in the last committed version of the state, in the new format."""
     if folder.options.engine != "embedded":
         return by_entity(pq.read_table(folder.state))
-    with StateReader(folder.checkpoint, migrations=example_migrations()) as reader:
-        found = dict(_auctions(reader))
+    with open_state(folder.checkpoint, migrations=example_migrations()) as state:
+        found = dict(_auctions(state))
         found.update(
             (key[0], (None, person["name"], None, person["city"], None, None, None))
-            for key, person in reader.entries("persons")
+            for key, person in state["persons"].entries()
         )
     return found
 
@@ -232,8 +232,8 @@ def by_entity(rows: pa.Table, columns: Sequence[str] = COLUMNS) -> Summaries:
     return dict(zip(entities, zip(*others, strict=True), strict=True))
 
 
-def _auctions(reader: StateReader) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for key, auction in reader.entries("auctions"):
+def _auctions(state: StateTables) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    for key, auction in state["auctions"].entries():
         item, price = auction["item"], auction["price"]
         yield (
             key[0],

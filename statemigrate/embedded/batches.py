@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery
 
 
-# What the batches of a run took of late, of which the next one's backfill is a share.
+# What the last batches of a run took. The next one's backfill takes a share of it.
 
 
 _LAST = 9
@@ -414,7 +414,7 @@ def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
         live = plan.shared_batch_ms(largest["rows"], largest["live_ms"])
         seen = tuner.observe(Chunk(**largest["chunk"]), live)
         # Time bounds a chunk of a batch without rows; the next one, in a batch with rows, is not
-        # to begin anew with as few.
+        # to begin again with as few.
         tuner = seen if live else replace(seen, rows=max(seen.rows, tuner.rows))
     return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
 

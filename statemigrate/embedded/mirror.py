@@ -85,7 +85,7 @@ class Mirror:
     def bring(self, states: States) -> tuple[PartitionState, ...]:
         """Fetch what tasks need to start from ``states``; the states by what there is of them.
 
-        What is here already is compared with its checksum the first time, and fetched anew if it
+        What is here already is compared with its checksum the first time, and fetched again if it
         is another. What is missing or altered in the checkpoint is missing here too, and the task
         that needs it raises; where a state's own files do not make it any more, those that older
         manifests name are fetched, and the state names them.
@@ -176,7 +176,7 @@ class Mirror:
             raise error.but(
                 next_action="start the query again, and keep others from removing files of its "
                 "working directory, such as what empties the temporary one: the file is fetched "
-                f"anew from {self._layout.files.location}",
+                f"again from {self._layout.files.location}",
             ) from error
 
     def _do(self, jobs: Jobs) -> None:

@@ -30,7 +30,7 @@ from statemigrate.embedded.layout import (
 )
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
-from statemigrate.embedded.open_stores import OpenStores, opened_for, retire_families
+from statemigrate.embedded.open_stores import PartitionStores, opened_for, retire_families
 from statemigrate.embedded.partition import Partition
 from statemigrate.embedded.processes import Waiting, Work, cores, shared_out
 from statemigrate.embedded.task_plan import BatchPlan, PartitionReport, report_damages
@@ -88,8 +88,8 @@ class Retiring:
         yield asdict(report)
 
 
-def _stores(partition: Partition, plan: BatchPlan, key: Any) -> OpenStores:
-    return OpenStores(partition, plan, partial(_keys, key))
+def _stores(partition: Partition, plan: BatchPlan, key: Any) -> PartitionStores:
+    return PartitionStores(partition, plan, partial(_keys, key))
 
 
 def _keys(key: Any) -> KeyCodec:

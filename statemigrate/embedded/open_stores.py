@@ -11,7 +11,7 @@ from typing import Any
 
 from statemigrate.access import DualAccess
 from statemigrate.budget import Budget, Chunk, run_chunk
-from statemigrate.deployment import Declared, Kind, StoredFamily, StorePlan, dual_access
+from statemigrate.deployment import Declared, StoredFamily, StorePlan
 from statemigrate.embedded.chains import older_chains
 from statemigrate.embedded.families import RocksFamily
 from statemigrate.embedded.partition import Partition, PartitionPaths, opened
@@ -19,38 +19,51 @@ from statemigrate.embedded.task_plan import BatchPlan, PartitionReport
 from statemigrate.errors import CheckpointError
 from statemigrate.families import Source
 from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.stores import OpenStores, Role
 
 # The stores of one open partition, each behind its dual access.
 
 
-class OpenStores:
-    """The dual access of every store of a plan, over one open partition.
+class PartitionStores(OpenStores):
+    """The stores of a plan over one open partition.
 
     ``keys`` makes the codec of its keys, once an error is to name one.
     """
 
     def __init__(self, partition: Partition, plan: BatchPlan, keys: Callable[[], KeyCodec]) -> None:
+        super().__init__(write_on_read=plan.write_on_read)
         self._partition = partition
         self._plan = plan
         self._keys = keys
         self._values: list[RocksFamily] = []
-        self._open = {name: self._make(store) for name, store in plan.stores.items()}
+        for store in plan.stores.values():
+            self.add(store)
 
-    @property
-    def accesses(self) -> tuple[DualAccess[Any], ...]:
-        """The dual access of each store."""
-        return tuple(self._open.values())
+    def family(self, plan: StorePlan, family: StoredFamily, role: Role) -> RocksFamily:
+        """See `OpenStores`."""
+        kind = plan.declared.kind
+        if role == "complement":
+            return self._partition.target(family, "value")
+        if role == "source":
+            if self._plan.first_of_run:
+                self._partition.retry_quarantined(family.name)
+            return self._partition.source(family, kind)
+        opened = self._partition.target(family, kind)
+        if kind == "value":
+            self._values.append(opened)
+        return opened
 
-    def open(self, declared: Declared) -> DualAccess[Any]:
-        """The dual access of a declared variable."""
-        return self._open[declared.store]
+    def shown(self, declared: Declared, key: bytes) -> tuple[Any, ...]:
+        """See `OpenStores`."""
+        user_key = declared.user_key
+        return shown_key(self._keys(), None if user_key is None else KeyCodec(user_key), key)
 
     def read_ahead(self, keys: list[bytes]) -> None:
         """Fetch what the processor will probably ask of value state, for many keys at once."""
         for family in self._values:
             family.read_ahead(keys)
 
-    def backfill(self, report: PartitionReport) -> None:
+    def migrate_share(self, report: PartitionReport) -> None:
         """Migrate a chunk of what is left, within the budget."""
         if self._plan.backfill.enabled:
             shared_ms = self._plan.shared_batch_ms(report.rows, report.live_ms)
@@ -70,35 +83,6 @@ class OpenStores:
     def _chunk(self, access: DualAccess[Any], source: Source[Any], budget: Budget) -> Chunk:
         on_error = self._plan.backfill.on_error
         return run_chunk(access, source, self._partition, budget, on_error=on_error)
-
-    def _make(self, store: StorePlan) -> DualAccess[Any]:
-        kind = store.declared.kind
-        target = self._partition.target(store.target, kind)
-        if kind == "value":
-            self._values.append(target)
-        sources = [self._source(family, kind) for family in store.sources]
-        show = partial(_shown, self._keys, store)
-        complement = None
-        if store.complement is not None:
-            complement = self._partition.target(store.complement, "value")
-        return dual_access(
-            store,
-            target,
-            sources,
-            write_on_read=self._plan.write_on_read,
-            show_key=show,
-            complement=complement,
-        )
-
-    def _source(self, family: StoredFamily, kind: Kind) -> RocksFamily:
-        if self._plan.first_of_run:
-            self._partition.retry_quarantined(family.name)
-        return self._partition.source(family, kind)
-
-
-def _shown(keys: Callable[[], KeyCodec], store: StorePlan, data: bytes) -> tuple[Any, ...]:
-    user_key = store.declared.user_key
-    return shown_key(keys(), None if user_key is None else KeyCodec(user_key), data)
 
 
 def _add(report: PartitionReport, chunk: Chunk) -> None:

@@ -1,7 +1,7 @@
 """Work on partitions in several processes of one command, each with a part of what Python can do.
 
 Threads would share one core: what takes the time is Python's own decoding, transforms and encoding.
-A process is this interpreter started anew, which runs no module of the caller's; it gets its work
+A process is this interpreter started again, which runs no module of the caller's; it gets its work
 to do by its standard input, and ends as soon as that does, however the command ends.
 """
 
@@ -215,7 +215,7 @@ def serve() -> None:
         while (number := numbers.get()) is not None:
             for document in _answered(work, number):
                 if "told" not in document:
-                    # Before it is said: the next partition may be here at once.
+                    # Before it is reported: the next partition may arrive at once.
                     busy.clear()
                 answers.write(json.dumps(document, default=str).encode() + b"\n")
                 answers.flush()

@@ -1,7 +1,7 @@
 """Durable files read back, some after each batch: which of the kept versions can be restored.
 
 A query that runs for months on its working copies reads no durable file until it is moved or
-started anew, and would learn only then that one is gone. Every file that a kept version names is
+started again, and would learn only then that one is gone. Every file that a kept version names is
 therefore compared with its checksum: those first that never were, then the others over and over.
 """
 
@@ -218,7 +218,7 @@ class Readback:
             place = without_credentials(str(error.data["path"]))
             _log.warning(
                 "%s was read back and is not what it was (%s); the next batch stores what the "
-                "newest version needs of it anew, and `statemigrate doctor --repair` says what "
+                "newest version needs of it again, and `statemigrate doctor --repair` says what "
                 "else does",
                 place,
                 error.found,

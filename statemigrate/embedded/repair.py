@@ -85,7 +85,7 @@ class Inspection:
 
 @dataclass(frozen=True)
 class Remade:
-    """A partition whose state was stored anew: from what, and the records by family."""
+    """A partition whose state was stored again: from what, and the records by family."""
 
     partition: int
     origin: Origin
@@ -131,7 +131,7 @@ class StoppedRepair:
         return Inspection(version, tuple(files), self._older(version), is_restorable)
 
     def remake(self) -> tuple[Remade, ...]:
-        """Store anew each partition that `inspect` found damaged, and publish what they are now.
+        """Store again each partition that `inspect` found damaged, and publish what they are now.
 
         Raises `CheckpointError` for one that nothing makes; nothing is published then.
         """

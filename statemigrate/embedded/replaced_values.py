@@ -256,7 +256,7 @@ class Replaced:
     def by_block(
         self, keys: Sequence[bytes], known: Sequence[bytes | None]
     ) -> Sequence[bytes | None]:
-        """Of a block of writes, some of which know what they replace."""
+        """Of a block of writes; some know what they replace."""
         self._forget()
         if UNKNOWN not in known:
             return known

@@ -36,7 +36,7 @@ from statemigrate.embedded.versions import Pair, differences
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 from statemigrate.files.documents import RESTORE_COPY
 
-# What proves that a working copy holds one version, and nothing besides.
+# What proves that a working copy holds one version, and nothing else.
 #
 # RocksDB's files are several moments' state after a crash: each family is flushed by itself, and
 # the order is nobody's promise. A copy is therefore trusted only by a document next to them, which
@@ -341,8 +341,8 @@ class _Source:
                 return replace(found, damages=_damages(errors, instead), alone=True)
         first = errors[0]
         others = {str(each.data["path"]) for each in errors} - {str(first.data["path"])}
-        besides = f"; and damaged besides: {', '.join(sorted(others))}" if others else ""
-        raise first.but(found=f"{first.found}{besides}", next_action=_REPAIR) from first
+        more = f"; also damaged: {', '.join(sorted(others))}" if others else ""
+        raise first.but(found=f"{first.found}{more}", next_action=_REPAIR) from first
 
 
 def _damages(errors: Iterable[CorruptFileError], instead: str) -> tuple[Damage, ...]:

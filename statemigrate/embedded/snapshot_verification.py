@@ -83,7 +83,7 @@ def proven(
             replaced = PartitionState(snapshot.state, base.snapshot, base.changelogs)
             expected = _read(open_at(replaced, directory, scratch / "expected"))
             other = "the files that it replaces add up to"
-            _require_same(found, expected, directory, other, "the working copy is made anew")
+            _require_same(found, expected, directory, other, "the working copy is made again")
             _warn_of_corrected_hash(snapshot, found, "snapshot and changelogs agree")
     return with_verified_contents(snapshot, found)
 
@@ -124,7 +124,7 @@ def _scratch(working: Path) -> Iterator[Path]:
 
 
 def _alone(snapshot: SnapshotReference) -> PartitionState:
-    """A state of which nothing is known but its snapshot, which is read as it is."""
+    """A state known by its snapshot alone, which is read as it is."""
     return PartitionState(snapshot.state, replace(snapshot, contents=None))
 
 
@@ -197,7 +197,7 @@ class Proving:
 
     @property
     def under_way(self) -> frozenset[int]:
-        """The partitions of which a snapshot is being read: they store no other one meanwhile."""
+        """The partitions whose snapshot is being read: they store no other one meanwhile."""
         return frozenset(self._readings)
 
     def committed(self, manifest: Manifest) -> None:
@@ -246,7 +246,7 @@ class Proving:
         return found
 
     def close(self) -> None:
-        """Leave everything; the next driver begins anew."""
+        """Leave everything; the next driver begins again."""
         with self._working_on:
             for number in list(self._readings):
                 self._end(number)
@@ -352,7 +352,7 @@ class _Reading:
         for family in sorted(database.families):
             found, last = Contents(), None
             while last is None or last:
-                # Begun anew each time: the thread that goes on may be another one.
+                # Begun again each time: the thread that goes on may be another one.
                 span = Span(lower=None if last is None else last + b"\x00")
                 block = list(islice(records(database.column(family), span), _RECORDS_A_STEP))
                 found += contents_of(block)

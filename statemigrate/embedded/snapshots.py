@@ -1,4 +1,4 @@
-"""Snapshots: a partition's whole database, of which unchanged files are shared.
+"""Snapshots: a partition's whole database. Unchanged files are shared.
 
 RocksDB never changes an SST file once written. A snapshot is a listing of files by SHA-256; a file
 that the snapshots before it have is not stored again. Only what these name is shared, never what
@@ -94,7 +94,7 @@ def store_snapshot(
 ) -> FileReference:
     """Store the open database's present state; returns the listing's reference.
 
-    ``before`` are the listings of which unchanged files are shared. One that is damaged has nothing
+    ``before`` are the listings whose unchanged files are shared. One that is damaged has nothing
     to share, and neither do the files of content that ``lost`` names.
     """
     shared = {

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from statemigrate.access import DualAccess
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, in_blocks, size_of
 from statemigrate.deployment import Declared
-from statemigrate.embedded.open_stores import OpenStores, opened_for, retire_families
+from statemigrate.embedded.open_stores import PartitionStores, opened_for, retire_families
 from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, PartitionReport
 from statemigrate.errors import StatemigrateError, UnsupportedError
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
@@ -114,7 +114,7 @@ def processed(
     number = report.partition
     watch = _Stopwatch()
     with few_collections(), opened_for(plan, number) as partition:
-        stores = OpenStores(partition, plan, lambda: KeyCodec(schema.key))
+        stores = PartitionStores(partition, plan, lambda: KeyCodec(schema.key))
         report.restore_ms = watch.lap()
         handle = EmbeddedHandle.over(stores.open)
         processor.init(handle)
@@ -128,7 +128,7 @@ def processed(
         yield from output.flush()
         report.live_ms = watch.lap()
         live = partition.written
-        stores.backfill(report)
+        stores.migrate_share(report)
         report.backfill_ms = watch.lap()
         of_backfill = 1 - live / partition.written if partition.written else 0.0
         report.touched = sum(access.counts.touched for access in stores.accesses)
@@ -275,7 +275,7 @@ class _Last:
 
 
 _AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
-"""Types of which PySpark hands values to Arrow without a look at them."""
+"""Types whose values PySpark hands to Arrow without a look at them."""
 _OF_ONE_SIZE = (*_AS_THEY_ARE, "date", "timestamp", "timestamp_ntz", "decimal")
 _TEXT = "string"
 

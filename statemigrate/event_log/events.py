@@ -47,9 +47,9 @@ class Stamp:
 
 def code_version(code: object) -> str | None:
     """The version of code: of an object's source file, or of a folder. None where nobody says."""
-    said = os.environ.get(CODE_VERSION, "").strip()
-    if said:
-        return said[:_LONGEST]
+    version = os.environ.get(CODE_VERSION, "").strip()
+    if version:
+        return version[:_LONGEST]
     place = code if isinstance(code, Path) else _source_of(code)
     return None if place is None else _commit(place)
 

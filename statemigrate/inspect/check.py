@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,9 @@ from statemigrate.migration import BASE, Migration
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.applied import Applied, applied_file, read_applied
+from statemigrate.scripts.checksums import code_checksum
 from statemigrate.scripts.loading import Script
+from statemigrate.scripts.squashing import FOLDER
 from statemigrate.scripts.survey import Survey, survey
 from statemigrate.state.open import applied_by
 
@@ -34,7 +37,7 @@ def unchanged_findings(
 ) -> Iterator[Finding]:
     """A finding for each applied script that was edited or is gone.
 
-    What was applied is said by ``applied.json`` in ``directory`` and by ``deployed``, which was
+    What was applied is read from ``applied.json`` in ``directory`` and by ``deployed``, which was
     read from ``checkpoint``.
     """
     sources = {entry: str(checkpoint) for entry in _entries(deployed)}
@@ -48,10 +51,53 @@ def unchanged_findings(
     scripts = {(each.get("store"), each.get("revision")): each for each in _placed(found)}
     for entry, source in sources.items():
         script = scripts.get((entry.store, entry.revision))
+        squashed = _squashed_into(entry, scripts.values()) if script is None else None
+        if squashed is not None:
+            if squashed.replaces[entry.revision] != entry.checksum:
+                yield _edited(entry, squashed, source)
+            continue
         if script is not None and not script.was_applied_as(entry.checksum):
             yield _edited(entry, script, source)
         if script is None and entry.revision not in found.unread_revisions:
             yield _gone(entry, source, found)
+
+
+def copy_findings(found: Survey, directory: Path) -> Iterator[Finding]:
+    """A finding for each squashed script whose copy was edited: a script may call it."""
+    copies = {path: path.read_text("utf-8") for path in (directory / FOLDER).glob("[!_]*.py")}
+    texts = [*(each.source for each in found.scripts), *copies.values()]
+    recorded = {checksum for text in texts for checksum in _CHECKSUM.findall(text)}
+    # A squash that was interrupted has copied scripts that are still there.
+    recorded |= {each.checksum for each in found.scripts}
+    for path, text in sorted(copies.items()):
+        try:
+            checksum = code_checksum(text)
+        except SyntaxError:
+            checksum = ""
+        if checksum not in recorded:
+            yield Finding(
+                "applied",
+                "the copy of a squashed script was edited",
+                "restore it from version control; if no script of versions/ calls it, remove it",
+                "the checksum that `replaces` of the script that stands for it has",
+                f"checksum {checksum[:12]}" if checksum else "no Python",
+                path=str(path),
+            )
+
+
+_CHECKSUM = re.compile("[0-9a-f]{64}")
+
+
+def _squashed_into(entry: _Entry, scripts: Iterable[Script]) -> Script | None:
+    """The script that an applied one was squashed into."""
+    return next(
+        (
+            each
+            for each in scripts
+            if each.get("store") == entry.store and entry.revision in each.replaces
+        ),
+        None,
+    )
 
 
 def _entries(applied: Applied) -> Iterator[_Entry]:
@@ -131,6 +177,7 @@ def check(
         *wrong_targets,
         *code_findings(found, code, targets or {}, {each.store for each in wrong_targets}),
         *unchanged_findings(found, folder.directory, deployed, path),
+        *copy_findings(found, folder.directory),
         *(each for migration in found.migrations for each in example_findings(migration)),
         *(each for each in tried if each.severity == "error"),
         *(each for script in found.scripts for each in _questions(found, script)),

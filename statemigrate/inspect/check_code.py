@@ -198,7 +198,7 @@ def entry_functions(migration: Migration) -> list[str]:
 
 @dataclass
 class Outcomes:
-    """How often something was ``tried``, how often it said yes, and why it failed.
+    """How often something was ``tried``, how often the answer was yes, and why it failed.
 
     ``failures`` count by function and cause; ``example`` and ``note`` are of the first failure.
     """

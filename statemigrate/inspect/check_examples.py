@@ -256,7 +256,7 @@ class _Attempt:
     def _through(
         self, name: str, transform: Transform, source: Format, data: bytes, target: Format
     ) -> bytes:
-        # Decoded anew, as from a store, so that a transform may change what it is given.
+        # Decoded again, as from a store, so that a transform may change what it is given.
         migration = self._migration
         ends = (migration.down_revision or BASE, migration.revision)
         start, end = ends if name == "upgrade" else reversed(ends)
@@ -339,7 +339,7 @@ def made_up_findings(migration: Migration) -> Iterator[Finding]:
 
 def _found(migration: Migration) -> Iterator[Finding]:
     if migration.old is None or migration.upgrade is None or takes_key(migration.upgrade):
-        # No key can be made up: which columns it has is nowhere said.
+        # No key can be made up: nothing describes its columns.
         return
     there = _step(migration, "upgrade", migration.upgrade, migration.new)
     back = migration.downgrade and _step(migration, "downgrade", migration.downgrade, migration.old)

@@ -106,8 +106,8 @@ class CheckReport:
         return not self.findings
 
 
-def _either(known: Any, said: Any) -> Any:
-    return said if known is None else known
+def _either(known: Any, given: Any) -> Any:
+    return given if known is None else known
 
 
 def _without_location(summary: str, at: dict[str, Any]) -> str:

@@ -137,7 +137,7 @@ class Flow:
 class Emptied:
     """Looks at every value before and after one step.
 
-    ``given`` makes anew what the step was given, from the bytes of a value at the path's start.
+    ``given`` makes again what the step was given, from the bytes of a value at the path's start.
     """
 
     def __init__(self, old: Format, step: Step, given: Callable[[bytes], Value]) -> None:
@@ -172,7 +172,7 @@ class Emptied:
         return self._old_values(value)
 
     def after(self, had: Sequence[Any], value: Value, data: bytes) -> Sequence[Field]:
-        """The fields of which a value has less than it had, or nothing."""
+        """The fields where a value has less than it had, or nothing."""
         now = self._new_values(value)
         if None not in now and not self._is_pending:
             for index, is_full in self._full:

@@ -1,4 +1,4 @@
-"""How long a backfill will take, reckoned from a dry run."""
+"""How long a backfill will take, estimated from a dry run."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class ScriptNote:
 
 @dataclass(frozen=True)
 class Loss:
-    """A field that had values before a script's function, and of which nothing is left after it.
+    """A field that had values before a script's function, and has none after it.
 
     ``meant`` says that the script's `drops` names it; ``before`` shows one of the values. The
     function is that of the script of ``revision``, in the file ``script``. ``values`` is None where
@@ -100,7 +100,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Constant:
-    """A field whose values differed, and of which all are ``after`` after a script's function."""
+    """A field whose values differed, and are all ``after`` after a script's function."""
 
     field: str
     direction: Direction
@@ -140,7 +140,7 @@ class FamilyTrial:
     compared. Sizes are bytes as Avro, of the values that passed; the keys of ``sizes_before`` and
     ``sizes_after`` are powers of two, their numbers the values of at most that size. ``direction``
     names the function that takes the values to the target. What a field has is compared in every
-    value that passed: ``losses`` are the fields of which nothing is left, in all values or in
+    value that passed: ``losses`` are the fields that are empty now, in all values or in
     some, ``constants`` those that have one value only. ``dropped`` are values that a script gave no
     key, on purpose, ``several`` those that became more than one entry. ``examples`` are a few whole
     values, as lines of JSON. ``lawless`` values break one of the ``broken_laws``.
@@ -183,7 +183,7 @@ class FamilyTrial:
 
 @dataclass(frozen=True)
 class BackfillEstimate:
-    """How long a backfill would take: ``basis`` says in words what that was reckoned from."""
+    """How long a backfill would take: ``basis`` says in words what that was estimated from."""
 
     values: int
     seconds: float

@@ -171,7 +171,7 @@ def correct(each: BrokenLaw) -> str:
 
 
 def loss(each: Loss) -> str:
-    """What became of a field of which nothing is left."""
+    """What became of a field that is empty now."""
     meant = "; the script says that this is meant" if each.meant else ""
     if each.values is not None:
         such = f", such as that of {each.keys[0]}" if each.keys else ""
@@ -188,7 +188,7 @@ def constant(each: Constant) -> str:
 
 
 def keep(each: Loss) -> str:
-    """What to do about a field of which nothing is left."""
+    """What to do about a field that is empty now."""
     script = each.script or f"the script of revision {each.revision}"
     return (
         f"correct `{each.direction}` in {script} so that it keeps {each.field}; if it is meant to "
@@ -304,7 +304,7 @@ def _losing(report: DryRunReport) -> Verdict | None:
     if not report.lost:
         return None
     first, *others = (each for family in report.families for each in family.lost)
-    more = f" {len(others):,} more besides." if others else ""
+    more = f" {len(others):,} more." if others else ""
     return Verdict(
         "bad",
         f"Not ready: {listed(lost_fields(report))} would be lost.",

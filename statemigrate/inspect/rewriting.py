@@ -155,8 +155,8 @@ def is_dropped(error: TransformError) -> bool:
 
 def new_keys(paths: Sequence[Step], key: Format) -> Format:
     """The format of the keys at the end."""
-    said = [step.key for step in paths if step.key is not None]
-    return said[-1] if said else key
+    keys = [step.key for step in paths if step.key is not None]
+    return keys[-1] if keys else key
 
 
 class RewritingTrial(Trial):

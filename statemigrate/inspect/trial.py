@@ -305,7 +305,7 @@ class Stages:
         self._is_watching = any(stage.watch.is_open for stage in self._stages)
 
     def _given(self, number: int, data: bytes) -> Value:
-        """What a step is given of a value, made anew."""
+        """What a step is given of a value, made again."""
         value = self._old.decode(data)
         for stage in self._stages[:number]:
             value = stage.step.conformed(stage.step.run(value))

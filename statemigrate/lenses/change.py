@@ -1,4 +1,4 @@
-"""A declared change of a format: both functions, in both forms, and what is said of them."""
+"""A declared change of a format: both functions, in both forms, and their properties."""
 
 from __future__ import annotations
 

@@ -103,38 +103,60 @@ class _Rename(Lens):
 class _Move(Lens):
     """The struct of the new path is made where there is none.
 
-    With ``empties`` the struct of the old path goes with its last field.
+    With ``empties`` the struct of the old path goes with its last field. ``is_back`` is that of a
+    way back: of a value that was never up it may make one that the old format refuses.
     """
 
     path: Path
     to: Path
     empties: bool = False
+    is_back: bool = False
 
     @property
     def words(self) -> str:
         return f"moves {self.path} to {self.to}"
 
     def forward(self, shape: Shape) -> Shape:
-        moved = column_of(look_at(shape, self.path.parents, self), self.path.name, self).taken_out()
-        shape = self._taken(shape)
+        return self._put(self._taken(shape), self.to.parents, self._moved(shape))
 
-        def put(inner: Shape) -> Shape:
-            check_free(inner, self.to.name, self)
-            if not inner.null_of or is_none_with(moved.value, inner.null_of):
-                return inner.having(self.to.name, moved)
-            # Where the struct is None, the field alone decides whether there is one now.
-            column = replace(moved, in_optional=True)
-            made = inner.having(self.to.name, column)
-            return replace(made, null_of=(*inner.null_of, moved.value))
+    def _moved(self, shape: Shape) -> Column:
+        inner = look_at(shape, self.path.parents, self)
+        return column_of(inner, self.path.name, self).taken_out()
 
-        def create(inner: Shape) -> Shape:
-            name = self.to.parents[-1]
-            struct = Shape({self.to.name: moved}, name=f"{inner.name}.{name}").closed()
-            return inner.having(name, struct)
+    def _put(self, shape: Shape, parents: tuple[str, ...], moved: Column) -> Shape:
+        """The fields with the one that moves among them, or in the struct ``parents`` lead to."""
+        shape, alone = self._opened(shape, parents, moved)
+        if not parents:
+            check_free(shape, self.to.name, self)
+            return shape.having(self.to.name, replace(moved, in_optional=alone))
+        name = parents[0]
+        if len(parents) == 1 and name not in shape.columns:
+            struct = Shape({self.to.name: moved}, name=f"{shape.name}.{name}").closed()
+            return shape.having(name, struct)
+        column = column_of(shape, name, self)
+        check_struct(column, name, self)
+        made = self._put(Shape.of(column), parents[1:], moved).closed()
+        kind = made.type if accepts_none(column.type) else without_none(made.type)
+        return shape.having(name, column.becomes(made.value, kind))
 
-        if self._creates(shape):
-            return within(shape, self.to.parents[:-1], self, create)
-        return within(shape, self.to.parents, self, put)
+    def _opened(self, shape: Shape, parents: tuple[str, ...], moved: Column) -> tuple[Shape, bool]:
+        """A struct that is there where the field is, and whether the field alone decides that."""
+        if not self._opens(shape, moved):
+            return shape, False
+        others = [name for name in shape.columns if name not in parents[:1]]
+        filled = [name for name in others if not accepts_none(shape.columns[name].type)]
+        if filled and not self.is_back:
+            self.refuse(
+                "SM-LENS-003",
+                expected="a struct that is never None, or whose other fields may all be None: "
+                "where it is None and the field is not, there is a struct afterwards",
+                found=f"a struct that may be None, and in it {filled[0]!r}, which may not",
+                next_action="let the field stay where it is, or write a function",
+            )
+        return replace(shape, null_of=(*shape.null_of, moved.value)), True
+
+    def _opens(self, shape: Shape, moved: Column) -> bool:
+        return bool(shape.null_of) and not is_none_with(moved.value, shape.null_of)
 
     def _creates(self, taken: Shape) -> bool:
         *around, name = (*self.to.parents, "")[: len(self.to.parents)] or ("",)
@@ -158,16 +180,21 @@ class _Move(Lens):
         return within(shape, tuple(around), self, lambda inner: inner.without(name))
 
     def back(self, before: Shape) -> Lens:
-        return _Move(self.to, self.path, empties=self._creates(self._taken(before)))
+        empties = self._creates(self._taken(before))
+        return _Move(self.to, self.path, empties=empties, is_back=not self.is_back)
 
     def losses(self, before: Shape) -> tuple[str, ...]:
-        taken = self._taken(before)
-        null_of = () if self._creates(taken) else look_at(taken, self.to.parents, self).null_of
-        moved = column_of(look_at(before, self.path.parents, self), self.path.name, self)
-        if not null_of or is_none_with(moved.value, null_of):
-            return ()
-        around = ".".join(self.to.parents)
-        return (f"a {around} that was None where {self.path} was not comes back as a struct",)
+        taken, moved = self._taken(before), self._moved(before)
+        for depth in range(1, len(self.to.parents) + 1):
+            around = self.to.parents[:depth]
+            if self._creates(taken) and around == self.to.parents:
+                break
+            if self._opens(look_at(taken, around, self), moved):
+                struct = ".".join(around)
+                return (
+                    f"a {struct} that was None where {self.path} was not comes back as a struct",
+                )
+        return ()
 
 
 @dataclass(frozen=True)

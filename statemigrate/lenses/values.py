@@ -25,7 +25,7 @@ from statemigrate.lenses.expressions import (
     Part,
     Shape,
 )
-from statemigrate.lenses.fields import Chain, conformed
+from statemigrate.lenses.fields import conformed
 from statemigrate.lenses.lens import (
     Lens,
     Path,
@@ -241,10 +241,9 @@ class _MapValues(_OneField):
     def back(self, before: Shape) -> Lens:
         kind = without_none(self.type_in(before))
         made = {new: old for old, new in self.table.items() if new is not None}
-        back = dict(self.back_table or {})
         several = {
             new for new in made if sum(each == new for each in self.table.values()) > 1
-        } - set(back)
+        } - set(self.back_table or {})
         if several:
             self.refuse(
                 "SM-LENS-005",
@@ -253,16 +252,25 @@ class _MapValues(_OneField):
                 next_action="add `back`, as in back={'closed': 'done'}",
             )
         otherwise = "fail" if self.otherwise == "null" else self.otherwise
-        return _MapValues(self.path, made | back, otherwise, None, kind)
+        return _MapValues(self.path, self._again, otherwise, self.table, kind)
+
+    @property
+    def _again(self) -> dict[Any, Any]:
+        """The table of the way back."""
+        made = {new: old for old, new in self.table.items() if new is not None}
+        return made | dict(self.back_table or {})
 
     def losses(self, before: Shape) -> tuple[str, ...]:  # noqa: ARG002
         found = []
-        joins = list(self.table.values())
-        if len(set(joins)) < len(joins) or self.back_table:
+        again = self._again
+        pairs = [(old, new) for old, new in self.table.items() if new is not None]
+        if len({new for _, new in pairs}) < len(pairs):
             found.append(f"values of {self.path} that become one come back as one")
-        if self.otherwise == "keep" and not set(joins) <= set(self.table):
+        elif any(again[new] != old for old, new in pairs):
+            found.append(f"a {self.path} comes back as `back` says")
+        if self.otherwise == "keep" and not set(again) <= set(self.table):
             found.append(f"a {self.path} that is one of the new values already comes back as old")
-        if self.otherwise == "null" or None in joins:
+        if self.otherwise == "null" or len(pairs) < len(self.table):
             found.append(f"a {self.path} that becomes None comes back as None")
         return tuple(found)
 
@@ -325,10 +333,38 @@ class _Default(Lens):
         return within(shape, self.path.parents, self, change)
 
     def back(self, before: Shape) -> Lens:  # noqa: ARG002
-        return Chain(())
+        return _Unfilled(self.path, self.value)
 
-    def losses(self, before: Shape) -> tuple[str, ...]:  # noqa: ARG002
+    def losses(self, before: Shape) -> tuple[str, ...]:
+        column = column_of(look_at(before, self.path.parents, self), self.path.name, self)
+        if not column.optional:
+            return ()
         return (f"a {self.path} that was None comes back as {self.value!r}",)
+
+
+@dataclass(frozen=True)
+class _Unfilled(Lens):
+    """The way back of `_Default`: it changes nothing, and what is None would be filled again."""
+
+    path: Path
+    filling: Any
+
+    @property
+    def words(self) -> str:
+        return f"leaves {self.path} as it is"
+
+    def forward(self, shape: Shape) -> Shape:
+        column_of(look_at(shape, self.path.parents, self), self.path.name, self)
+        return shape
+
+    def back(self, before: Shape) -> Lens:  # noqa: ARG002
+        return _Default(self.path, self.filling)
+
+    def losses(self, before: Shape) -> tuple[str, ...]:
+        column = column_of(look_at(before, self.path.parents, self), self.path.name, self)
+        if not column.optional:
+            return ()
+        return (f"a {self.path} that is None comes back as {self.filling!r}",)
 
 
 @dataclass(frozen=True)

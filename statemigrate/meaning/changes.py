@@ -235,10 +235,15 @@ def _state(label: str, operator: str, key: Read, value: Read) -> PlanItem:
         return PlanItem(label, "rewrite", text, operator)
     others = [*key.as_other, *value.as_other]
     if others:
-        pairs = ", ".join(f"{one} is read as {other}" for one, other in others)
+        names = [[_field_name(each) for each in pair] for pair in others]
+        pairs = ", ".join(f"{one} is read as {other}" for one, other in names)
         text = f"Spark compares types alone, and starts: {pairs}"
         return PlanItem(label, "unnoticed", text, operator, rule="state")
     return PlanItem(label, "same", "names and types of the state are the same", operator)
+
+
+def _field_name(name: str) -> str:
+    return "an expression without a name" if name == _UNNAMED else name
 
 
 def _variables(
@@ -462,10 +467,15 @@ def _keys(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
         return
     for before, after in zip(old.keys, new.keys, strict=True):
         if before.expression != after.expression:
-            name = f"{new.name} key {after.name}"
+            name = f"{new.name} key {_key_name(after)}"
             rule = "window" if before.window or after.window else "key"
             text = _other_key(before, after)
             yield PlanItem(name, "unnoticed", text, new.name, rule=rule)
+
+
+def _key_name(key: KeyMeaning) -> str:
+    """The column's name; of an expression without one, the expression."""
+    return computation(key.expression) if key.name == _UNNAMED else key.name
 
 
 def _other_key(before: KeyMeaning, after: KeyMeaning) -> str:
@@ -475,8 +485,8 @@ def _other_key(before: KeyMeaning, after: KeyMeaning) -> str:
             "windows get no new row, and new ones lack the rows that came before"
         )
     return (
-        f"it was computed as {readable(before.expression)}, and is now "
-        f"{readable(after.expression)}: rows under old keys are not found again"
+        f"it was computed as {computation(before.expression)}, and is now "
+        f"{computation(after.expression)}: rows under old keys are not found again"
     )
 
 
@@ -509,7 +519,7 @@ _WHAT_FOLLOWS = {
 
 
 def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
-    """What differs besides keys and functions: filters, joins, tables, columns, watermarks."""
+    """What else differs than keys and functions: filters, joins, tables, columns, watermarks."""
     facts = _in_both(old.facts, new.facts), _in_both(new.facts, old.facts)
     before, after = map(Counter, facts)
     gone, added = list((before - after).elements()), list((after - before).elements())
@@ -552,12 +562,20 @@ def _other_fact(was: Sequence[OperatorFact], now: Sequence[OperatorFact]) -> str
 
 
 _BOOKKEEPING = re.compile(r", (?:left|right|child|start|interval)=\d+")
+_FUNCTION = re.compile(r"\b[A-Z][A-Za-z]*(?=\()")
+_UNNAMED = "_groupingexpression"
+"""Spark's name for a key that is an expression without a name."""
 _LITERAL = re.compile(r"('(?:[^'\\]|\\.)*'): [a-z_]+(?: [a-z]+)?")
 
 
 def readable(expression: str) -> str:
     """A canonical expression without the places of its parts, cut where it is long."""
     return short_text(_LITERAL.sub(r"\1", _BOOKKEEPING.sub("", expression)))
+
+
+def computation(expression: str) -> str:
+    """What a key is computed from, with functions written as in SQL."""
+    return _FUNCTION.sub(lambda found: found[0].lower(), readable(expression))
 
 
 def short_text(text: str) -> str:

@@ -25,7 +25,7 @@ RULES: Mapping[str, str] = {
     "table": "a table that rows are joined with, or how they are joined",
     "column": "a column of rows that the state keeps, or that a processor gets, computed otherwise",
     "rows": "a step before the operator that makes other rows, as explode or a union",
-    "meaning": "an operator of which nothing says what its state means",
+    "meaning": "an operator whose state has no recorded meaning",
 }
 """The name of each rule, and which changes it is about.
 

@@ -59,7 +59,7 @@ class Instruments:
 
 
 class EmbeddedInstruments(Instruments):
-    """What the embedded engine knows besides.
+    """What only the embedded engine knows.
 
     The gauges of values have ``store`` and ``family`` too, that of families ``store``.
     """
@@ -108,7 +108,7 @@ class EmbeddedInstruments(Instruments):
 
 
 class NativeInstruments(Instruments):
-    """What Spark's progress has besides.
+    """What else Spark's progress has.
 
     Those of the state have ``operator``, its position in the query and its name; the phases have
     ``phase``, as Spark calls it.

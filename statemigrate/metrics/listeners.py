@@ -297,7 +297,7 @@ def lag_between(end: str | None, latest: str | None) -> int | None:
     reached, newest = _numbers(end), _numbers(latest)
     if reached is None or newest is None:
         return None
-    # A topic that was made anew begins at 0 again, below what was read of the old one.
+    # A topic that was made again begins at 0, below what was read of the old one.
     return sum(max(0, offset - reached.get(place, 0)) for place, offset in newest.items())
 
 

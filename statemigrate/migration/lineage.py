@@ -298,8 +298,8 @@ class Lineage:
 
     def key_of(self, revision: str) -> Format | None:
         """Return the format of keys at ``revision``; None if no script defines it."""
-        said = [m.new_key for m in self.applied(revision) if m.new_key is not None]
-        return said[-1] if said else None
+        keys = [m.new_key for m in self.applied(revision) if m.new_key is not None]
+        return keys[-1] if keys else None
 
     def applied(self, revision: str) -> tuple[Migration, ...]:
         """Return the scripts up to and including ``revision``, a baseline among them."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dis
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from inspect import Parameter, signature
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,6 +88,8 @@ class Migration:
     and if a ``rekey`` returns all values or leaves them unchanged. ``change`` are the lenses that
     the functions are derived from, if the script declares its change. ``lossless`` is the script's
     claim that each function undoes the other, or that lenses do not; None if it says nothing.
+    ``replaces`` has the checksums of the scripts that were squashed into this one, by revision; one
+    of them had its own.
     """
 
     revision: str
@@ -111,10 +113,11 @@ class Migration:
     text_checksum: str | None = None
     change: Change | None = None
     lossless: bool | None = None
+    replaces: Mapping[str, str] = field(default_factory=dict)
 
     def was_applied_as(self, recorded: str) -> bool:
         """Whether a recorded checksum of an applied script is this script's."""
-        return recorded in (self.checksum, self.text_checksum)
+        return recorded in (self.checksum, self.text_checksum, self.replaces.get(self.revision))
 
     @property
     def makes_values(self) -> bool:

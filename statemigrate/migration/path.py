@@ -170,8 +170,8 @@ class Step:
     ) -> TransformError:
         """The error for what a function of the script raised, or for what its result raises."""
         # The format's own errors know what they may show; anyone else's may show the value.
-        said = isinstance(cause, ValueMismatchError) or not values_hidden()
-        text = f"{type(cause).__name__}: {cause}" if said else type(cause).__name__
+        is_shown = isinstance(cause, ValueMismatchError) or not values_hidden()
+        text = f"{type(cause).__name__}: {cause}" if is_shown else type(cause).__name__
         return self.error(code, problem, None, text, what)
 
     def no_dict(self, result: object, what: str = "transform") -> TransformError:
@@ -311,7 +311,7 @@ class Path:
         return composed(ways)
 
     def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:
-        """`apply` for many values; where it raises, `apply` says of which of them.
+        """`apply` for many values; where it raises, `apply` says for which of them.
 
         What is no dict may be among what is returned: the target's format refuses it.
         """

@@ -309,11 +309,11 @@ def _met(step: Step, key: Value, first: Value, second: Value) -> TransformError:
         f"{shown(first)} and {shown(second)}",
         "rekey" if step.key is not None else "transform",
     )
-    said = {} if values_hidden() else {"first": first, "second": second}
+    examples = {} if values_hidden() else {"first": first, "second": second}
     met = error.but(
         next_action=f"write `merge` in {step.script or 'the script'}, or a `rekey` that keeps them "
         f"apart, {_AGAIN}",
-        **said,
+        **examples,
     )
     return met.at(key)
 

@@ -271,7 +271,7 @@ def _changing(files: Files, change: Change) -> Iterator[str]:
 
 
 WATCHED = 5.0
-"""Seconds for which a checkpoint is watched, unless said otherwise."""
+"""Seconds for which a checkpoint is watched, by default."""
 
 _STOP = "stop the query, and wait until its process has ended; then run the command again"
 

@@ -100,7 +100,7 @@ class KeysLeft:
 
 @dataclass(frozen=True)
 class OlderFamilies:
-    """The families of the state in ``path`` that are to be emptied, read anew each time.
+    """The families of the state in ``path`` that are to be emptied, read again each time.
 
     ``scripts`` and ``targets`` are those that the query is deployed with; ``operator`` and
     ``spark`` are those of `SparkCheckpoint`. ``find`` finds them, for state that is laid out

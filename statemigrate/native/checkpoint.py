@@ -2,7 +2,7 @@
 
 Which operators and variables there are, and of which types, is read from the checkpoint's own
 files, a file once; what they hold is read through Spark's public data source ``statestore``. Each
-use of that lists and reads all metadata anew, some forty requests to an object store, so there is
+use of that lists and reads all metadata again, some forty requests to an object store, so there is
 one for a variable that must be counted or read, and none else.
 """
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 RATED_SHARE = 0.5
-"""The most of a batch that a rate may take where no share was said."""
+"""The most of a batch that a rate may take where no share was given."""
 SHAPE = Maybe({"share": object, "keys_per_second": Maybe(object)}, missing=True)
 """What a plan's document has of it."""
 
@@ -263,7 +263,7 @@ class ChunkFiles:
         return {name for name in self._data(self.chunks) if not name.startswith(f"{_EMPTY}/")}
 
     def uncut(self) -> set[str]:
-        """The files, as ``<plan>/<file>``, with keys of which no chunk was cut yet, or not all."""
+        """The files, as ``<plan>/<file>``, whose keys are not all in chunks yet."""
         return self._data(self.blocks)
 
     def _data(self, folder: str) -> set[str]:
@@ -373,7 +373,7 @@ def _checksum_of(name: str) -> str:
     return f"{plan}/.{file}.crc"
 
 
-# The keys of a plan with a pace: in blocks, of which chunks are cut while the query runs.
+# The keys of a plan with a pace: in blocks, from which chunks are cut while the query runs.
 #
 # A block lies out of the backfill source's sight. Its keys are in the order in which any piece of
 # it is spread over all partitions. A chunk's name says which piece it is, so that what was cut is

@@ -149,17 +149,13 @@ class _GatedGroups:
         """See ``GroupedData.transformWithState``."""
         grouped = self._grouped_for(statefulProcessor)
         result = grouped.transformWithState(statefulProcessor, *rest, **named)
-        return self._compared(
-            statefulProcessor, result, rest[1] if len(rest) > 1 else named.get("outputMode")
-        )
+        return self._compared(statefulProcessor, result, _nth(1, "outputMode", rest, named))
 
     def transformWithStateInPandas(self, statefulProcessor: Any, *rest: Any, **named: Any) -> Any:
         """See ``GroupedData.transformWithStateInPandas``."""
         grouped = self._grouped_for(statefulProcessor)
         result = grouped.transformWithStateInPandas(statefulProcessor, *rest, **named)
-        return self._compared(
-            statefulProcessor, result, rest[1] if len(rest) > 1 else named.get("outputMode")
-        )
+        return self._compared(statefulProcessor, result, _nth(1, "outputMode", rest, named))
 
     def applyInPandasWithState(self, func: Any, *rest: Any, **named: Any) -> Any:
         """See ``GroupedData.applyInPandasWithState``."""
@@ -277,7 +273,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
 
     It may be the backfill source, whose directory is lost, and one more would be too many.
     """
-    if not is_untold(files, offsets):
+    if not is_last_source_unknown(files, offsets):
         return
     raise CheckpointError(
         "SM-BACKFILL-009",
@@ -290,7 +286,7 @@ def check_last_source(files: ChunkFiles, offsets: Offsets) -> None:
     )
 
 
-def is_untold(files: ChunkFiles, offsets: Offsets) -> bool:
+def is_last_source_unknown(files: ChunkFiles, offsets: Offsets) -> bool:
     """Whether nothing is left that tells the backfill source from a stream's own last source."""
     if offsets.named or files.adoptions() or files.is_made() or paged_in(files.files):
         return False

@@ -62,6 +62,9 @@ def migrated(  # noqa: PLR0913 - all but the first by name
     them to the workers with it. With ``checkpoint`` this raises `ScriptError` or `LineageError` for
     unusable scripts and `StartupError` if code, scripts and state do not fit. Without it, the
     query's first batch does.
+
+    Only formats are compared: this sees no stream. `statemigrate.guarded` compares the rest of the
+    query, as its keys and filters; so do `stateful` and `with_backfill` for their operator.
     """
     settings = Settings(
         migrations,

@@ -28,6 +28,7 @@ from statemigrate.native.deployment_check import (
     BATCH,
     QUERY,
     ObservedCheckpoint,
+    RunOnVariables,
     StoreRecord,
     begin_run,
     is_planning,
@@ -266,7 +267,8 @@ class Deployed:
 def _arrived(*values: Any) -> Deployed:
     deployed = Deployed(*values)
     if deployed.observed is not None and is_planning():
-        begin_run(deployed.observed, deployed.records, deployed.family_names, deployed.note)
+        observed, records = deployed.observed, deployed.records
+        begin_run(observed, RunOnVariables(observed, records, deployed.family_names, deployed.note))
     return deployed
 
 

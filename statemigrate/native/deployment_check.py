@@ -15,9 +15,9 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from uuid import uuid4
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
@@ -230,7 +230,7 @@ class ObservedCheckpoint:
 
         What is returned leaves the ``document`` under its ``name``, in which one start follows the
         other. Both raise `CheckpointInUseError` where another driver has begun. On a store that
-        cannot tell two of them apart this is only said, since Spark runs there too.
+        cannot distinguish two of them this is only a warning, since Spark runs there too.
         """
         files = self.files
         try:
@@ -361,49 +361,118 @@ def is_planning() -> bool:
     return _PLANNING in sys.modules or getattr(main, "name", None) == _PLANNING
 
 
-def begin_run(
-    observed: ObservedCheckpoint, records: Records, families: Families, note: Note | None = None
-) -> None:
-    """Before a run plans its first batch: compare, begin an epoch, leave the ``records``.
+class Run(Protocol):
+    """A deployment whose run is about to plan its first batch."""
 
-    First ``note`` records it in the log, so that nothing is done where the log cannot be written.
+    @property
+    def name(self) -> str:
+        """The file of its record."""
+
+    def is_own(self, committed: int) -> bool:
+        """Whether all batches since its check, up to this one, were its own."""
+
+    def document(self, committed: int) -> bytes:
+        """What it leaves in the checkpoint, after the batch that was ``committed`` last."""
+
+    def log_start(self, committed: int) -> None:
+        """Record its start in the log."""
+
+
+def begin_run(observed: ObservedCheckpoint, run: Run) -> None:
+    """Before a run plans its first batch: compare, begin an epoch, leave the record.
+
+    First the log has the start, so that nothing is done where the log cannot be written.
 
     Raises `StartupError` where the check is not good for the query that runs there by now, and
     `CheckpointInUseError` where another driver begins at the same moment.
     """
     committed = observed.compare_at_start()
-    moved = observed.is_something and committed != observed.batch
-    if moved and not _ran_alone(observed, records, families, committed):
+    if committed != observed.batch and not run.is_own(committed):
         raise observed.outdated(committed)
-    record = read_record(observed.files)
-    begun = begun_schemas(observed.files, committed)
-    own_records = {
-        store: replace(each, begun=tuple(sorted(begun.union(_known(record.get(store), observed)))))
-        for store, each in records.items()
-    }
-    leave = observed.begin_epoch(RECORD, record_document({**record, **own_records}))
-    if note is not None:
-        # Families are dropped by the batch right after the check, and by none later.
-        note = note if committed == observed.batch else replace(note, dropped={})
-        note.start(observed.files, committed + 1, _facts(record, note, committed))
+    leave = observed.begin_epoch(run.name, run.document(committed))
+    run.log_start(committed)
     leave()
 
 
-def _facts(record: Records, note: Note, committed: int) -> Facts:
-    """What the last start has left of itself, whichever release that was of."""
-    found = {}
-    for store, each in record.items():
-        if each.target is not None and store in note.stores:
-            oldest = next(iter(note.stores[store].order), BASE)
-            revision = revision_in(each.target) or oldest
-            found[store] = StoreRevision(revision, each.families, note.stores[store].order)
-    since = max((record[store].batch + 1 for store in found), default=committed)
-    return Facts(found, min(since, committed + 1))
+@dataclass(frozen=True)
+class RunOnVariables:
+    """A `Run` on Spark's own state, with a record of each store.
 
+    ``families`` gives a store's variables, and ``logged`` is what the log gets, if anything.
+    """
 
-def _known(noted: StoreRecord | None, observed: ObservedCheckpoint) -> tuple[str, ...]:
-    """What an earlier start of this very deployment found begun; its check is of before that."""
-    return noted.begun if noted is not None and noted.deployment == observed.deployment else ()
+    observed: ObservedCheckpoint
+    records: Records
+    families: Families
+    logged: Note | None = None
+    name: str = field(default=RECORD, init=False)
+
+    def is_own(self, committed: int) -> bool:
+        """See `Run`.
+
+        Then what it reads is still all there is: it writes to nothing else. Another one would have
+        left its own record; code that leaves none declares other variables, or none but those read
+        here.
+        """
+        observed = self.observed
+        if not observed.is_something:
+            return True
+        if committed < observed.batch:
+            return False
+        record, listing = self._left, read_listing(observed.files, committed)
+        for store, own_record in self.records.items():
+            noted = record.get(store)
+            listed = {name for name in listing.variables if is_family_of(store, name)}
+            rerun = any(listing.may_have(name) for name in self.families(store))
+            if noted is None or noted.deployment != observed.deployment or rerun:
+                return False
+            batches = range(observed.batch + 1, committed + 1)
+            if listing.passed_over(batches, noted.begun).keys() & listed:
+                return False
+            if listed != set(own_record.families):
+                return False
+        return True
+
+    def document(self, committed: int) -> bytes:
+        """See `Run`."""
+        begun = begun_schemas(self.observed.files, committed)
+        own = {
+            store: replace(each, begun=tuple(sorted(begun.union(self._begun(store)))))
+            for store, each in self.records.items()
+        }
+        return record_document({**self._left, **own})
+
+    def log_start(self, committed: int) -> None:
+        """See `Run`."""
+        if self.logged is None:
+            return
+        # Families are dropped by the batch right after the check, and by none later.
+        is_next = committed == self.observed.batch
+        note = self.logged if is_next else replace(self.logged, dropped={})
+        note.start(self.observed.files, committed + 1, self._facts(note, committed))
+
+    @cached_property
+    def _left(self) -> Records:
+        """The record of the last start."""
+        return read_record(self.observed.files)
+
+    def _facts(self, note: Note, committed: int) -> Facts:
+        """What the last start has left of itself, whichever release that was of."""
+        found = {}
+        for store, each in self._left.items():
+            if each.target is not None and store in note.stores:
+                oldest = next(iter(note.stores[store].order), BASE)
+                revision = revision_in(each.target) or oldest
+                found[store] = StoreRevision(revision, each.families, note.stores[store].order)
+        since = max((self._left[store].batch + 1 for store in found), default=committed)
+        return Facts(found, min(since, committed + 1))
+
+    def _begun(self, store: str) -> tuple[str, ...]:
+        """What an earlier start of this very deployment found begun; its check is before that."""
+        noted = self._left.get(store)
+        if noted is None or noted.deployment != self.observed.deployment:
+            return ()
+        return noted.begun
 
 
 def is_next_batch(observed: ObservedCheckpoint, handle: Any) -> bool:
@@ -422,30 +491,3 @@ def _plans(handle: Any) -> bool:
 
     # Spark's in-memory tester has a handle of its own kind, and no query.
     return type(handle) is StatefulProcessorHandle and TaskContext.get() is None
-
-
-def _ran_alone(
-    observed: ObservedCheckpoint, records: Records, families: Families, committed: int
-) -> bool:
-    """Whether all batches since the check were this deployment's own.
-
-    Then what it reads is still all there is: it writes to nothing else. Another one would have left
-    its own record; code that leaves none declares other variables, or none but those read here.
-    """
-    if committed < observed.batch:
-        return False
-    record, listing = read_record(observed.files), read_listing(observed.files, committed)
-    for store, own_record in records.items():
-        noted = record.get(store)
-        listed = {name for name in listing.variables if is_family_of(store, name)}
-        rerun = any(listing.may_have(name) for name in families(store))
-        if noted is None or noted.deployment != observed.deployment or rerun:
-            return False
-        if (
-            listing.passed_over(range(observed.batch + 1, committed + 1), noted.begun).keys()
-            & listed
-        ):
-            return False
-        if listed != set(own_record.families):
-            return False
-    return True

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.state import GroupState
 
 from statemigrate.access import DualAccess
-from statemigrate.deployment import Settings, StorePlan, dual_access, missing_path
-from statemigrate.errors import CheckpointError, FormatError, StartupError, TransformError, shown
+from statemigrate.deployment import Declared, Settings, StorePlan, missing_path
+from statemigrate.errors import CheckpointError, FormatError, StartupError, shown
 from statemigrate.families import Span
 from statemigrate.formats import Value
 from statemigrate.native.control_rows import MARKER, Arrived
@@ -19,6 +19,7 @@ from statemigrate.native.deployed import Undeployable
 from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.processor.intake import python_value
 from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.stores import OpenStores, Role
 from statemigrate.processor.variables import put_row
 from statemigrate.quoting import argument
 
@@ -281,7 +282,7 @@ class MigratedFunction:
         self._function = function
         self._store = store
         self._found = found
-        self._opened: _OpenStore | None = None
+        self._opened: EnvelopeStore | None = None
 
     @property
     def store(self) -> str:
@@ -303,25 +304,27 @@ class MigratedFunction:
         result = self._function(key, arrived.rows, facade) if arrived.is_for_user else ()
         return _until_settled(result, opened, arrived)
 
-    def _open(self) -> _OpenStore:
+    def _open(self) -> EnvelopeStore:
         if isinstance(self._found, Undeployable):
             raise self._found.error
         if self._opened is None:
             if self._found.observed is not None:
                 self._found.observed.compare_query()
                 self._found.observed.compare_driver()
-            self._opened = _OpenStore(self._found)
+            self._opened = EnvelopeStore(self._found)
         return self._opened
 
 
-def _until_settled(result: Any, opened: _OpenStore, arrived: Arrived | None) -> Any:
+def _until_settled(result: Any, opened: EnvelopeStore, arrived: Arrived | None) -> Any:
     # What is no iterable of DataFrames is left for PySpark to refuse.
     if not isinstance(result, Iterable) or hasattr(result, "columns"):
         return result
     return _results(result, opened, arrived)
 
 
-def _results(result: Iterable[Any], opened: _OpenStore, arrived: Arrived | None) -> Iterator[Any]:
+def _results(
+    result: Iterable[Any], opened: EnvelopeStore, arrived: Arrived | None
+) -> Iterator[Any]:
     yield from result
     if arrived is not None and arrived.asks_for_migration():
         opened.migrate()
@@ -339,24 +342,27 @@ class StorePlans:
         self.observed = observed
 
 
-class _OpenStore:
-    """The store on a worker, for one key after the other."""
+class EnvelopeStore(OpenStores):
+    """The store of a function on a worker, for one key after the other."""
 
     def __init__(self, found: StorePlans) -> None:
+        settings = found.settings
+        super().__init__(write_on_read=settings.write_on_read, on_error=settings.on_error)
+        self.envelope = Envelope()
         self._plan = found.plan
-        self._settings = found.settings
         self._visits = 0
         self._key: tuple[Any, ...] = ()
         self._readable = _readable(found.plan)
-        self.envelope = Envelope()
         self._rows = RowCodec(found.plan.declared.schema)
-        self._access = dual_access(
-            found.plan,
-            EnvelopeFamily(found.plan.target, self.envelope),
-            [EnvelopeFamily(each, self.envelope) for each in found.plan.sources],
-            write_on_read=found.settings.write_on_read,
-            show_key=lambda _: self._key,
-        )
+        self._access = self.add(found.plan)
+
+    def family(self, plan: StorePlan, family: StoredFamily, role: Role) -> EnvelopeFamily:  # noqa: ARG002
+        """See `OpenStores`."""
+        return EnvelopeFamily(family, self.envelope)
+
+    def shown(self, declared: Declared, key: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """See `OpenStores`: the key of the visit."""
+        return self._key
 
     def visit(self, key: tuple[Any, ...], group: Any) -> MigratedGroupState:
         """The state of another key. Raises `StartupError` if no way leads from its revision."""
@@ -372,15 +378,7 @@ class _OpenStore:
         for source in self._access.sources:
             value = source.family.get(self._visits)
             if value is not None:
-                self._backfill(source, value)
-
-    def _backfill(self, source: Any, value: Any) -> None:
-        try:
-            self._access.backfill(source, self._visits, value)
-        except TransformError:
-            # Quarantined is what stays in the old family: progress counts it there.
-            if self._settings.on_error == "raise":
-                raise
+                self.backfill(self._access, source, self._visits, value)
 
 
 def _readable(plan: StorePlan) -> frozenset[str]:

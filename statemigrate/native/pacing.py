@@ -105,13 +105,13 @@ def _on_time(batch: Batch, interval: float) -> bool:
 _REMEMBERED_BATCHES = 80
 """Batches that are looked at."""
 _NEAR = 3
-"""Batches without a chunk that tell how fast the machine was around another."""
+"""Batches without a chunk that show how fast the machine was around another."""
 _ALIKE = 1.25
 """Batches whose numbers of rows are within this of each other are taken for alike."""
 _OTHER = 1.3
-"""Two batches without a chunk in a row that take so many times what was known begin anew."""
+"""Two batches in a row, without a chunk, that take so many times the estimate start a new one."""
 _SHIFTED, _IN_A_ROW = 2.0, 4
-"""So many chunks in a row that cost so many times what was known, or less, begin anew."""
+"""So many chunks in a row that cost so many times the estimate, or less, start a new one."""
 _LEAST = 0.02
 """Chunks that cannot be seen in their batches' time are taken for this part of it."""
 _MOST = 0.9

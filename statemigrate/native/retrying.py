@@ -1,7 +1,7 @@
 """Reading state that a running query goes on changing: what it overtakes is read again.
 
 Spark keeps the state of its last batches only. A read that takes longer than those last, or that
-began at one of the oldest, finds files gone. It is made anew as a whole: with another reader, at
+began at one of the oldest, finds files gone. It is made again as a whole: with another reader, at
 the batch that is the newest by then.
 """
 
@@ -79,7 +79,7 @@ def retried(read: Callable[[], T], path: str) -> T:
 
 
 def whole(read: Callable[[], T], path: str) -> T:
-    """What ``read`` returns of the checkpoint ``path``, of which nobody takes anything away.
+    """What ``read`` returns of the checkpoint ``path`` while nobody takes files away.
 
     It is called again where the store broke off what Spark read. Raises `StorageError` for what a
     store does else, and for that after `ATTEMPTS`; all other errors are left as they are.

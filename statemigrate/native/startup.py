@@ -28,7 +28,7 @@ from statemigrate.deployment import (
     is_family_of,
     revision_in,
 )
-from statemigrate.deployment.code import is_only_looking
+from statemigrate.deployment.code import is_only_looking, note_checkpoint
 from statemigrate.deployment.stored import recorded_call
 from statemigrate.errors import LineageError, StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
@@ -113,7 +113,7 @@ def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage])
 
 
 def _alone(plan: StorePlan) -> StoreRevision:
-    """A store of which nothing was seen: its other families may be there, and none is known."""
+    """A store that nobody looked into: its other families may be there, and none is known."""
     return StoreRevision(plan.target.revision, (plan.target.name,), plan.lineage.revisions)
 
 
@@ -192,6 +192,8 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
 
     check_spark_version()
     if is_only_looking():
+        if settings.checkpoint is not None:
+            note_checkpoint(settings.checkpoint)
         return _tried(processor, settings)
     is_starting = not _is_worker()
     if is_starting:

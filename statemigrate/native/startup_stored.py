@@ -197,7 +197,7 @@ class _Reading:
         ]
 
     def _unmentioned(self, lineage: Lineage, record: StoreRecord) -> dict[str, int]:
-        """Families in the database of which Spark's metadata tell nothing, and did once.
+        """Families in the database that Spark's metadata lack, and once had.
 
         Spark removes the metadata of a run some hundred batches after it has ended, and the column
         families of a variable never. What the last deployment found empty it does without.

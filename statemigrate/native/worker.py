@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 
 import pyspark
@@ -14,14 +13,14 @@ from statemigrate.access import DualAccess
 from statemigrate.deployment import (
     Declared,
     Kind,
+    Settings,
     StoredFamily,
     StorePlan,
     complement_of,
-    dual_access,
     missing_path,
 )
-from statemigrate.errors import StartupError, TransformError
-from statemigrate.families import Source, Span
+from statemigrate.errors import StartupError
+from statemigrate.families import Span
 from statemigrate.native.control_rows import Arrived
 from statemigrate.native.deployed import DEPLOYED, Deployed, Stopwatch, Undeployable, Work
 from statemigrate.native.deployment_check import is_next_batch
@@ -36,6 +35,7 @@ from statemigrate.native.versions import check_kind, release_line
 from statemigrate.processor.handle import DualAccessHandle
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.stores import OpenStores, Role
 from statemigrate.processor.variables import dual_variable
 
 # Rows within a state value, which PySpark before 4.2 cannot write.
@@ -78,56 +78,121 @@ def without_rows(value: Any) -> Any:
     return value
 
 
+def variable_of(spark: Any, declared: Declared, name: str, schema: StructType) -> Any:
+    """Spark's own variable of a name, of the kind that is declared."""
+    if declared.kind == "map":
+        return spark.getMapState(name, declared.user_key, schema, declared.ttl)
+    if declared.kind == "list":
+        return spark.getListState(name, schema, declared.ttl)
+    return spark.getValueState(name, schema, declared.ttl)
+
+
+class VariableStores(OpenStores):
+    """The stores whose families are variables of Spark's, at the key that it calls for.
+
+    ``grouping`` is that key, for error messages.
+    """
+
+    asks_after_hit = False
+
+    def __init__(self, spark: Any, settings: Settings) -> None:
+        super().__init__(write_on_read=settings.write_on_read, on_error=settings.on_error)
+        self.grouping: tuple[Any, ...] = ()
+        self.families: list[NativeFamily] = []
+        self._spark = spark
+        self._migrating: list[DualAccess[Any]] = []
+
+    def add(self, plan: StorePlan) -> DualAccess[Any]:
+        """See `OpenStores`."""
+        access = super().add(plan)
+        if plan.migrates_in_background:
+            self._migrating.append(access)
+        return access
+
+    def migrate(self, span: Span) -> None:
+        """Migrate everything that the current key has in an older family."""
+        for access in self._migrating:
+            for source in access.sources:
+                for key, value in source.family.scan(span):
+                    self.backfill(access, source, key, value)
+
+    def family(self, plan: StorePlan, family: StoredFamily, role: Role) -> Any:
+        """See `OpenStores`."""
+        declared = plan.declared
+        if role == "complement":
+            # A list has one complement for all of its elements.
+            kind: Kind = "map" if declared.kind == "map" else "value"
+            declared = replace(declared, kind=kind)
+        schema = declared.schema if role == "target" else family.format.struct_type()
+        opened: NativeFamily
+        state, rows = variable_of(self._spark, declared, family.name, schema), RowCodec(schema)
+        if declared.user_key is not None:
+            opened = NativeMapFamily(family, state, rows, KeyCodec(declared.user_key))
+        elif declared.kind == "list":
+            opened = NativeListFamily(family, state, rows)
+        else:
+            opened = NativeValueFamily(family, state, rows)
+        self.families.append(opened)
+        return opened
+
+    def shown(self, declared: Declared, key: bytes) -> tuple[Any, ...]:
+        """See `OpenStores`."""
+        user_key = declared.user_key
+        return self.grouping + (() if user_key is None else KeyCodec(user_key).decode(key[VISIT:]))
+
+    def migrates_on_read(self, plan: StorePlan) -> bool:
+        """See `OpenStores`: a value that would live longer for it stays where it is."""
+        return self._write_on_read and plan.migrates_in_background
+
+    def refuse(self, plan: StorePlan, family: StoredFamily) -> NoReturn:
+        """See `OpenStores`."""
+        held = f"family {family.name} holds a value of this key"
+        at = repr(self.grouping)
+        raise missing_path(plan.lineage, family.revision, plan.target.revision, held=held, at=at)
+
+
 class NativeHandle(DualAccessHandle):
     """Gives out Spark's own variable where a store has one family, dual access where it has more.
 
-    ``grouping`` is the key the processor is called for, for error messages; `visit` moves on to it.
+    `visit` moves on to the key the processor is called for.
     Only with ``retires`` are drained families dropped: at the batch they were seen to be drained.
     """
 
     def __init__(self, spark: Any, deployed: Deployed, *, retires: bool = True) -> None:
         super().__init__()
-        self.grouping: tuple[Any, ...] = ()
         self._spark = spark
         self._deployed = deployed
         self._retires = retires
         self._visits = 0
-        self._families: list[NativeFamily] = []
-        self._accesses: list[DualAccess[Any]] = []
-        self._migrating: list[DualAccess[Any]] = []
-        self._quarantined = 0
+        self._stores = VariableStores(spark, deployed.settings)
 
     @property
     def is_dual(self) -> bool:
         """Whether any store has more than its target family."""
-        return bool(self._families)
+        return bool(self._stores.families)
 
     def visit(self, key: tuple[Any, ...]) -> None:
         """Begin with another grouping key."""
-        self.grouping = key
+        self._stores.grouping = key
         self._visits += 1
         self.key.data = self._visits.to_bytes(VISIT, "big")
 
     def leave(self) -> None:
         """Write what the processor left to be written for the current key."""
-        for family in self._families:
+        for family in self._stores.families:
             family.flush()
 
     def report(self, work: Work | None) -> None:
         """Add what was migrated since the handle was made to the deployment's counts."""
         if self._deployed.counts is not None:
-            self._deployed.counts.add(self._accesses, self._quarantined, work)
+            self._deployed.counts.add(self._stores.accesses, self._stores.quarantined, work)
 
     def migrate(self) -> None:
         """Migrate everything the current key has in an older family: one step of the backfill.
 
         Under ``on_error="quarantine"`` a value whose transform fails stays where it is.
         """
-        span = Span.prefix(self.key.data)
-        for access in self._migrating:
-            for source in access.sources:
-                for key, value in source.family.scan(span):
-                    self._backfill(access, source, key, value)
+        self._stores.migrate(Span.prefix(self.key.data))
 
     def getValueState(
         self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
@@ -162,18 +227,14 @@ class NativeHandle(DualAccessHandle):
         plan = self._deployed.plan(declared)
         self._let_go(declared)
         if plan is None:
-            return self._state(declared, declared.store, declared.schema)
-        target = self._state(declared, plan.target.name, declared.schema)
+            return variable_of(self._spark, declared, declared.store, declared.schema)
         if plan.dropped is not None and self._retires:
             self._spark.deleteIfExists(plan.dropped.name)
         if not plan.sources and plan.complement is None:
+            target = variable_of(self._spark, declared, plan.target.name, declared.schema)
             return taking_rows(target, pyspark.__version__)
         check_kind(declared.kind, declared.store)
-        access = self._access(declared, plan, target)
-        self._accesses.append(access)
-        if plan.migrates_in_background:
-            self._migrating.append(access)
-        return dual_variable(declared, access, self.key)
+        return dual_variable(declared, self._stores.add(plan), self.key)
 
     def registerTimer(self, expiryTimestampMs: int) -> None:
         """Spark's own."""
@@ -195,16 +256,6 @@ class NativeHandle(DualAccessHandle):
         if stateName in self._deployed.lineages:
             self._spark.deleteIfExists(complement_of(stateName).name)
 
-    def _backfill(
-        self, access: DualAccess[Any], source: Source[Any], key: bytes, value: Any
-    ) -> None:
-        try:
-            access.backfill(source, key, value)
-        except TransformError:
-            if self._deployed.settings.on_error == "raise":
-                raise
-            self._quarantined += 1
-
     def _let_go(self, declared: Declared) -> None:
         for family in self._deployed.drained.get(declared.store, ()):
             if self._deployed.settings.retire_drained:
@@ -212,59 +263,7 @@ class NativeHandle(DualAccessHandle):
                     self._spark.deleteIfExists(family.name)
             else:
                 # Spark forgets a variable that is not declared.
-                self._state(declared, family.name, family.format.struct_type())
-
-    def _access(self, declared: Declared, plan: StorePlan, target: Any) -> DualAccess[Any]:
-        sources = [self._source(declared, family) for family in plan.sources]
-        complement = None
-        if plan.complement is not None:
-            # A list has one complement for all of its elements.
-            kind: Kind = "map" if declared.kind == "map" else "value"
-            complement = self._source(replace(declared, kind=kind), plan.complement)
-        user_keys = None if declared.user_key is None else KeyCodec(declared.user_key)
-        return dual_access(
-            plan,
-            self._family(declared, plan.target, target, declared.schema),
-            sources,
-            write_on_read=self._deployed.settings.write_on_read and plan.migrates_in_background,
-            asks_after_hit=False,
-            show_key=partial(self._shown, user_keys),
-            refuse=partial(self._refuse, plan),
-            complement=complement,
-        )
-
-    def _source(self, declared: Declared, family: StoredFamily) -> Any:
-        schema = family.format.struct_type()
-        return self._family(declared, family, self._state(declared, family.name, schema), schema)
-
-    def _refuse(self, plan: StorePlan, family: StoredFamily) -> NoReturn:
-        held = f"family {family.name} holds a value of this key"
-        at = repr(self.grouping)
-        raise missing_path(plan.lineage, family.revision, plan.target.revision, held=held, at=at)
-
-    def _family(
-        self, declared: Declared, family: StoredFamily, state: Any, schema: StructType
-    ) -> Any:
-        opened: NativeFamily
-        rows = RowCodec(schema)
-        if declared.user_key is not None:
-            opened = NativeMapFamily(family, state, rows, KeyCodec(declared.user_key))
-        elif declared.kind == "list":
-            opened = NativeListFamily(family, state, rows)
-        else:
-            opened = NativeValueFamily(family, state, rows)
-        self._families.append(opened)
-        return opened
-
-    def _state(self, declared: Declared, name: str, schema: StructType) -> Any:
-        if declared.kind == "map":
-            return self._spark.getMapState(name, declared.user_key, schema, declared.ttl)
-        if declared.kind == "list":
-            return self._spark.getListState(name, schema, declared.ttl)
-        return self._spark.getValueState(name, schema, declared.ttl)
-
-    def _shown(self, user_keys: KeyCodec | None, key: bytes) -> tuple[Any, ...]:
-        return self.grouping + (() if user_keys is None else user_keys.decode(key[VISIT:]))
+                variable_of(self._spark, declared, family.name, family.format.struct_type())
 
 
 # Around a processor's calls: dual access in ``init``, and the end of each key's visit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from statemigrate.deployment import Declared, Settings, StorePlan
@@ -13,7 +14,7 @@ from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.families import Span
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.deployed import MigrationCounts
-from statemigrate.native.deployment_check import ObservedCheckpoint, is_planning
+from statemigrate.native.deployment_check import ObservedCheckpoint, begin_run, is_planning
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.record import (
     GUARD,
@@ -236,59 +237,73 @@ class PagedDeployment:
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, tuple(getattr(self, each.name) for each in fields(self))
 
-    def begin_run(self) -> None:
-        """Before a run plans its first batch: compare, begin an epoch, and leave the record.
 
-        Raises `StartupError` where the check is not good for the query that runs there by now, and
-        `CheckpointInUseError` where another driver begins at the same moment.
-        """
-        committed = self.observed.compare_at_start()
-        name = record_name(self.operator)
-        left = read_pages_record(self.observed.files, name)
-        # Batches of this very deployment wrote to nothing that it does not read.
-        is_own = committed > self.observed.batch and left is not None and self._is_of_this_run(left)
-        if committed != self.observed.batch and not is_own:
-            raise self.observed.outdated(committed)
-        if left is not None and not self._is_of_this_run(left) and left.deployment != self.before:
+@dataclass(frozen=True)
+class RunOnPages:
+    """See `Run`: a run of a deployment on pages."""
+
+    deployment: PagedDeployment
+
+    @property
+    def name(self) -> str:
+        """See `Run`."""
+        return record_name(self.deployment.operator)
+
+    def is_own(self, committed: int) -> bool:
+        """See `Run`: batches of this very deployment wrote to nothing that it does not read."""
+        return committed > self.deployment.observed.batch and self._has_begun
+
+    def document(self, committed: int) -> bytes:
+        """See `Run`. Raises `StartupError` for a second operator of this name."""
+        left = self._left
+        if left is not None and not self._has_begun and left.deployment != self.deployment.before:
             raise self._second()
-        record = self.record.after(left, committed, self._oldest(left))
-        leave = self.observed.begin_epoch(name, record_document(record))
-        stores = {} if left is None else left.stores
-        facts = {store: StoreRevision.of_stored(each) for store, each in stores.items()}
-        self.note.start(self.observed.files, committed + 1, Facts(facts, committed, committed + 1))
-        ChunkFiles(self.observed.files, self.operator).create()
-        leave()
+        record = self.deployment.record
+        # It is looked up only where it counts, which batch may be gone back to.
+        is_same = left is None or left.describes() == record.describes()
+        oldest = 0 if is_same else self.deployment.observed.oldest_batch()
+        return record_document(record.after(left, committed, oldest))
 
-    def _oldest(self, left: PagesRecord | None) -> int:
-        """The first batch that may be gone back to; looked up only where that counts."""
-        if left is None or left.describes() == self.record.describes():
-            return 0
-        return self.observed.oldest_batch()
+    def log_start(self, committed: int) -> None:
+        """See `Run`; makes the place of the backfill's chunks, too."""
+        files, stores = self.deployment.observed.files, self._left.stores if self._left else {}
+        facts = {store: StoreRevision.of_stored(each) for store, each in stores.items()}
+        self.deployment.note.start(files, committed + 1, Facts(facts, committed, committed + 1))
+        ChunkFiles(files, self.deployment.operator).create()
+
+    @cached_property
+    def _left(self) -> PagesRecord | None:
+        """The record of the last start."""
+        return read_pages_record(self.deployment.observed.files, self.name)
+
+    @property
+    def _has_begun(self) -> bool:
+        left, observed = self._left, self.deployment.observed
+        return left is not None and left.deployment == observed.deployment
 
     def _second(self) -> StartupError:
         """Its record would replace another's, and no later start could tell the two apart."""
-        decorator = f"`paged(operator={self.operator!r})`" if self.operator else "`paged`"
+        operator = self.deployment.operator
+        checkpoint = self.deployment.observed.checkpoint
+        decorator = f"`paged(operator={operator!r})`" if operator else "`paged`"
         return StartupError(
             "SM-PAGES-005",
-            f"another {decorator} has begun with the checkpoint {self.observed.checkpoint} "
+            f"another {decorator} has begun with the checkpoint {checkpoint} "
             "since this one was called",
             expected="one `paged` with this operator= in a query, and one without any",
             found="a second of the same query, or a start of other code",
             next_action="give each `paged` of the query a name of its own, operator='...', which "
-            "it keeps for good; where there is only one, call it anew right before the query "
+            "it keeps for good; where there is only one, call it again right before the query "
             "starts; nothing of this batch was written",
-            path=self.observed.checkpoint,
-            operator=self.operator,
+            path=checkpoint,
+            operator=operator,
         )
-
-    def _is_of_this_run(self, left: PagesRecord) -> bool:
-        return left.deployment == self.observed.deployment
 
 
 def _arrived(*values: Any) -> PagedDeployment:
     deployment = PagedDeployment(*values)
     if is_planning():
-        deployment.begin_run()
+        begin_run(deployment.observed, RunOnPages(deployment))
     return deployment
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from statemigrate.access import DualAccess
+from statemigrate.access import Adopt, DualAccess
 from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.deployment import (
     Declared,
@@ -19,7 +19,6 @@ from statemigrate.deployment import (
     StoredFamily,
     StorePlan,
     complement_of,
-    dual_access,
     is_family_of,
 )
 from statemigrate.errors import PageError, TransformError
@@ -37,6 +36,7 @@ from statemigrate.pages.columns import (
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.value import PageQuarantine
 from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.stores import OpenStores, Role
 
 FINGERPRINT = 16
 """The bytes of a fingerprint that a page keeps."""
@@ -208,8 +208,8 @@ def fingerprint(fmt: Format) -> bytes:
 _log = logging.getLogger("statemigrate.pages")
 
 
-class PageStores:
-    """The dual access of every store of the plans, over one page after the other.
+class PageStores(OpenStores):
+    """The stores of the plans, over one page after the other.
 
     ``quarantined`` counts the values that a page's migration left where they were, under
     ``on_error="quarantine"``: each once for the start that is called ``deployment``.
@@ -222,29 +222,38 @@ class PageStores:
         keys: KeyCodec,
         deployment: str,
     ) -> None:
-        self.quarantined = 0
+        super().__init__(write_on_read=settings.write_on_read, on_error=settings.on_error)
         self._quarantine = PageQuarantine(deployment)
-        self._settings = settings
         self._keys = keys
         self._families: list[PageFamily] = []
         self._expiring: list[PageFamily] = []
-        self._open = {store: self._access(plan) for store, plan in plans.items()}
+        for plan in plans.values():
+            self.add(plan)
         # A page that nobody has touched since code gave its complements up still has them.
         self._without_complement = [
             complement_of(store).name for store, plan in plans.items() if plan.complement is None
         ]
         self._known = frozenset(family.name for family in self._families)
-        # Here a migrated value keeps its time: no script has to say whether it may migrate.
-        self._migrating = tuple(self._open.values())
 
-    @property
-    def accesses(self) -> tuple[DualAccess[Any], ...]:
-        """The dual access of each store."""
-        return tuple(self._open.values())
+    def family(self, plan: StorePlan, family: StoredFamily, role: Role) -> PageFamily:
+        """See `OpenStores`."""
+        life = plan.declared.ttl or None
+        if role == "complement":
+            opened = PageFamily(family)
+        else:
+            opened = family_class(plan.declared.kind)(family, life)
+            self._expiring += [opened] if life else []
+        self._families.append(opened)
+        return opened
 
-    def open(self, declared: Declared) -> DualAccess[Any]:
-        """The dual access of a declared variable."""
-        return self._open[declared.store]
+    def shown(self, declared: Declared, key: bytes) -> tuple[Any, ...]:
+        """See `OpenStores`."""
+        user_key = declared.user_key
+        return shown_key(self._keys, None if user_key is None else KeyCodec(user_key), key)
+
+    def adopts(self, plan: StorePlan) -> Adopt | None:
+        """See `OpenStores`."""
+        return family_class(plan.declared.kind).adopt if plan.declared.ttl else None
 
     def turn(self, page: Page, now: int) -> None:
         """Go on with another page, at the time ``now`` of the batch.
@@ -268,16 +277,17 @@ class PageStores:
         does not migrate stays as it was, and its neighbours go on: it fails when it is touched
         itself, or asked for where the user wants to know, which raises `TransformError`.
         """
-        if not (asked or self._settings.write_on_read):
+        if not (asked or self._write_on_read):
             return
-        for access in self._migrating:
+        # Here a migrated value keeps its time: no script has to say whether it may migrate.
+        for access in self.accesses:
             for source in access.sources:
                 self._migrate_all(access, source, asked=asked)
 
     def _migrate_all(self, access: DualAccess[Any], source: Source[Any], *, asked: bool) -> None:
         family = source.family
         assert isinstance(family, PageFamily), family.name  # noqa: S101
-        raises = self._settings.on_error == "raise"
+        raises = self._on_error == "raise"
         for key, value in family.scan_but(self._passed_over(family, asked and raises)):
             try:
                 access.backfill(source, key, value)
@@ -294,7 +304,7 @@ class PageStores:
 
     def _leave(self, family: PageFamily, key: bytes, error: TransformError) -> None:
         self._quarantine.mark(family.name, key)
-        self.quarantined += self._settings.on_error == "quarantine"
+        self.quarantined += self._on_error == "quarantine"
         _log.warning("a value stays in %s, since it does not migrate: %s", family.name, error)
 
     def forget_marks(self) -> None:
@@ -317,25 +327,6 @@ class PageStores:
         for family in self._expiring:
             family.drop_expired()
 
-    def _access(self, plan: StorePlan) -> DualAccess[Any]:
-        make, life = family_class(plan.declared.kind), plan.declared.ttl or None
-        opened = [make(each, life) for each in (plan.target, *plan.sources)]
-        complement = None if plan.complement is None else PageFamily(plan.complement)
-        self._families += opened if complement is None else [*opened, complement]
-        self._expiring += opened if life else []
-        target, *sources = opened
-        user_key = plan.declared.user_key
-        user_keys = None if user_key is None else KeyCodec(user_key)
-        return dual_access(
-            plan,
-            target,
-            sources,
-            write_on_read=self._settings.write_on_read,
-            show_key=partial(shown_key, self._keys, user_keys),
-            adopt=make.adopt if life else None,
-            complement=complement,
-        )
-
     def _check_known(self, page: Page) -> None:
         for name in page.families - self._known:
             for store in self._open:
@@ -357,7 +348,7 @@ def _unknown(store: str, name: str, known: frozenset[str]) -> PageError:
         expected=f"one of {', '.join(sorted(known))}",
         found=name,
         next_action="restart the query, which compares code, scripts and pages again; if this is "
-        "said again, bring back the scripts that the checkpoint was last run with",
+        "given again, bring back the scripts that the checkpoint was last run with",
         store=store,
         family=name,
     )

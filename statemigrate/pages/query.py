@@ -100,7 +100,7 @@ def run_on_pages(  # noqa: PLR0913 - groupBy and transformWithState have as many
 def _arriving(stream: DataFrame, columns: Sequence[str], deployment: PagedDeployment) -> DataFrame:
     """The stream's rows, with the number of the page."""
     rows = with_bucket(stream, columns, deployment.pages)
-    # In event time Spark itself sees the rows, of which it drops the late ones.
+    # In event time Spark itself sees the rows and drops the late ones.
     return rows if deployment.time_mode == "eventtime" else rows.mapInArrow(pack, PACKED)
 
 

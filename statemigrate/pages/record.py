@@ -33,7 +33,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class LastReading:
-    """When a start last read every page: at which ``batch`` of which ``query``.
+    """When a start last read every page: at which ``batch`` of the ``query``.
 
     ``families`` are those that had entries then, and those that deployments have written to since:
     no page has another, as nothing is ever written to a family that is not a target.

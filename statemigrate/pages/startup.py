@@ -164,10 +164,10 @@ def warn_of_size(held: PagesSummary, number: int, path: str) -> None:
 
 
 def number_missing(path: str) -> StartupError:
-    """The error for a new checkpoint whose number of pages nobody said."""
+    """The error for a new checkpoint without a number of pages."""
     return StartupError(
         "SM-PAGES-034",
-        f"the checkpoint {path} is new, so that the number of its pages has to be said",
+        f"the checkpoint {path} is new and needs the number of its pages",
         expected="pages=, a whole number",
         found="no number, and no checkpoint that has one",
         next_action="take the number of keys that there will be divided by 250, but not more than "
@@ -344,7 +344,7 @@ def _asked(pages: int | None) -> str:
 
 
 def record_of(state: SparkCheckpoint, pages: int | None = None) -> PagesRecord:
-    """What a checkpoint of paged state says of its pages, of which code wants so many.
+    """What a checkpoint of paged state says of its pages; code wants so many of them.
 
     Raises `StartupError` for state of another kind, and `CorruptFileError` where it says nothing.
     """
@@ -425,7 +425,7 @@ def stored_in(
     lineages: Mapping[str, Lineage],
     path: str,
 ) -> dict[str, StoredStore]:
-    """By store, the families that pages have entries of; a store of which none has is left out.
+    """By store, the families that pages have entries of; a store without any is left out.
 
     The scripts that were applied are those that led to them. Raises as `check_recorded`.
     """

@@ -150,7 +150,7 @@ class LargeValues:
 # The entries of a page that did not migrate, marked in the page itself.
 #
 # A mark is written in the batch that tried the entry, with the deployment that did: so that it is
-# reported once, and its neighbours' visits do not try it again. Every start tries it anew.
+# reported once, and its neighbours' visits do not try it again. Every start tries it again.
 
 
 MARKS = "@quarantine"
@@ -185,7 +185,7 @@ class PageQuarantine:
         self._opened().put(_mark(family, key), self._deployment)
 
     def keep(self, is_left: Callable[[str, bytes], bool]) -> None:
-        """Remove the marks of all but those entries of which ``is_left`` says so."""
+        """Remove the marks of all but those entries for which ``is_left`` is true."""
         if not self.has_marks:
             return
         section = self._opened()

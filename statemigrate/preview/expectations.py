@@ -9,11 +9,12 @@ from typing import Any
 
 from statemigrate.errors import CodeError
 from statemigrate.preview.comparison import ROWS, Difference, Same, equal
+from statemigrate.preview.expression import Expression
 
 EXACT, NEW, GONE, CHANGED, WITHIN = "exact", "new", "gone", "changed", "within"
 _WORDS = (EXACT, NEW, GONE, CHANGED)
-Expectation = str | float
-"""A word, or the share of the old value by which a new one may differ."""
+Expectation = str | float | Expression
+"""A word, the share of the old value by which a new one may differ, or what holds of both."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Expectations:
             wanted = self.of_field(store, name)
             if isinstance(wanted, float) and _is_number(old) and _is_number(new):
                 return abs(float(new) - float(old)) <= wanted * abs(float(old))
+            if isinstance(wanted, Expression):
+                return wanted.holds(old, new)
             return equal(name, old, new)
 
         return compare
@@ -94,6 +97,11 @@ def _read(name: str, given: Any) -> Expectation:
             return float(share)
     elif isinstance(given, str) and given in _WORDS:
         return given
+    elif isinstance(given, str):
+        try:
+            return Expression.of(given)
+        except ValueError as error:
+            raise _unknown(name, f"{given}: {error}") from error
     raise _unknown(name, given)
 
 
@@ -101,7 +109,8 @@ def _unknown(name: str, given: Any) -> CodeError:
     return CodeError(
         "SM-PREVIEW-010",
         f"what is expected of {name} is not known",
-        expected=f"{', '.join(_WORDS)} or {{within = 0.01}}, by store and field",
-        found=repr(given)[:100],
+        expected=f"{', '.join(_WORDS)}, {{within = 0.01}}, or an expression over old and new, by "
+        "store and field",
+        found=repr(given)[:200],
         next_action="correct [tool.statemigrate.preview] in pyproject.toml",
     )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry, read_commit, read_entry
 from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import batches_in, file_offset, names_in, taken_until
+from statemigrate.checkpoint.logs.offsets import (
+    Offsets,
+    batches_in,
+    file_offset,
+    names_in,
+    taken_until,
+)
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
 
@@ -23,15 +30,26 @@ class CommittedBatch:
 
 @dataclass(frozen=True)
 class History:
-    """The last committed ``batches`` of a query, and ``before``, the one that they follow."""
+    """The last committed ``batches`` of a query, and ``before``, the one that they follow.
+
+    ``folders`` has for each line of the offset log the folder of its source in ``sources/``. Lines
+    that one stream has because it is read in several places have the same; None where the files
+    do not tell which.
+    """
 
     before: CommittedBatch
     batches: tuple[CommittedBatch, ...]
+    folders: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The names of the query's sources, in its order."""
+        """The lines of the query's offset log, in its order: a source's name, or its number."""
         return tuple(self.before.entry.offsets.by_source)
+
+    @property
+    def watermarks(self) -> dict[int, int]:
+        """The watermark after each batch, as the query has committed it."""
+        return {each.number: each.commit.watermark for each in self.batches}
 
     def reads(self, source: str) -> dict[int, tuple[str | None, str | None]]:
         """By batch the offsets between which it has read of a source, where they differ."""
@@ -45,17 +63,21 @@ class History:
         return found
 
 
-def last_batches(files: Files, count: int) -> History:
+def last_batches(
+    files: Files, count: int, folders: Mapping[str, str | None] | None = None
+) -> History:
     """The last ``count`` committed batches, or as many as the logs still have.
 
+    ``folders`` are those of `History`, where what the sources keep is not there to tell.
+
     Raises `CheckpointError` for a checkpoint without two committed batches in a row, and
-    `UnsupportedError` for state of the embedded engine, and for a query that reads one stream in
-    several places.
+    `UnsupportedError` for state of the embedded engine, and for a query with a continuous trigger.
     """
     directory = CheckpointDirectory(files)
     directory.require_query()
     directory.refuse_embedded()
     newest = directory.require_commit()
+    _refuse_continuous(files, newest)
     committed = set(batches_in(names_in(files, "commits")))
     begun = set(batches_in(names_in(files, "offsets")))
     first = newest
@@ -76,7 +98,24 @@ def last_batches(files: Files, count: int) -> History:
     ]
     found = History(every[0], tuple(every[1:]))
     _check_sources(files, found)
-    return found
+    if folders is None:
+        return replace(found, folders=_folders(files, every[-1].entry.offsets))
+    return replace(found, folders={line: folders.get(line) for line in found.sources})
+
+
+def _refuse_continuous(files: Files, newest: int) -> None:
+    """Raise `UnsupportedError` where the offset log is one of a continuous trigger."""
+    # Spark writes an empty line where other triggers have the metadata of the batch.
+    lines = files.get(f"offsets/{newest}").split(b"\n")
+    if len(lines) > 2 and lines[0].strip() == b"v1" and not lines[1].strip():
+        raise UnsupportedError(
+            "SM-PREVIEW-014",
+            f"the query of {files.location} has a continuous trigger",
+            expected="a query that runs in batches",
+            found="epochs, which have neither a watermark nor a time",
+            next_action="continuous queries keep no state; only batches can be run again",
+            path=files.location,
+        )
 
 
 def _check_sources(files: Files, history: History) -> None:
@@ -90,16 +129,20 @@ def _check_sources(files: Files, history: History) -> None:
                 next_action=f"preview the batches after {each.number} alone, with --batches",
                 path=files.location,
             )
-    offsets = history.batches[-1].entry.offsets
-    if is_read_twice(offsets, lines_of_folders(files, offsets)):
-        raise UnsupportedError(
-            "SM-PREVIEW-003",
-            f"the query of {files.location} reads one stream in several places",
-            expected="a source for each input stream of the code",
-            found=f"{len(offsets.lines)} lines in its offset log, and fewer folders in sources/",
-            next_action="a query that joins a stream with itself cannot be previewed yet",
-            path=files.location,
-        )
+
+
+def _folders(files: Files, offsets: Offsets) -> dict[str, str | None]:
+    """By line of the offset log its folder of ``sources/``."""
+    known = lines_of_folders(files, offsets)
+    if not is_read_twice(offsets, known):
+        return {line: line for line in offsets.by_source}
+    own = {line: folder for folder, line in known.items()}
+    found: dict[str, str | None] = {}
+    for line, text in offsets.by_source.items():
+        # A line that is no folder's own repeats one before it, with the same offset.
+        same = [each for each in found if offsets.by_source[each] == text and each in own]
+        found[line] = own.get(line) or (own[same[0]] if len(same) == 1 else None)
+    return found
 
 
 def files_read(files: Files, source: str, history: History) -> dict[int, tuple[str, ...]] | None:
@@ -115,10 +158,28 @@ def files_read(files: Files, source: str, history: History) -> dict[int, tuple[s
     last = file_offset(history.batches[-1].entry.offsets.by_source[source])
     if last is None or last < 0:
         return {}
-    taken = sorted(taken_until(files, source, last))
+    folder = history.folders[source]
+    if folder is None:
+        raise read_twice(files, source)
+    taken = sorted(taken_until(files, folder, last))
     found: dict[int, tuple[str, ...]] = {}
     for batch, (since, until) in reads.items():
         low, high = file_offset(since), file_offset(until)
         if low is not None and high is not None:
             found[batch] = tuple(each.path for each in taken if low < each.offset <= high)
     return found
+
+
+def read_twice(files: Files, source: str) -> UnsupportedError:
+    """The error for a stream that is read in several places, which are not at the same files."""
+    return UnsupportedError(
+        "SM-PREVIEW-003",
+        f"the query of {files.location} reads one stream in several places, which have not the "
+        "same files in each batch",
+        expected="one folder of sources/ that fits each line of its offset log, or several with "
+        "the same files",
+        found=f"several for line {source}",
+        next_action="let the query take another file from each of its sources, and preview the "
+        "batches after that",
+        path=files.location,
+    )

@@ -32,14 +32,24 @@ _FORMATS = {
 }
 _COMPRESSED = re.compile(r"\.(gz|bz2|zst|snappy|lz4|deflate)$")
 _GLOB = re.compile(r"([\\\[\]{}*?])")
+_OPENER = (
+    "name a function from the Spark session to the stream, with --source NAME=MODULE:FUNCTION, "
+    "where NAME is the parameter of the code"
+)
+FilesRead = Mapping[int, tuple[str, ...]]
+"""By batch the files that a source has read."""
 
 
 @dataclass(frozen=True)
 class RecordedInput:
-    """The rows of a source: in ``folder`` a file for each of the ``batches`` that read some."""
+    """The rows of a source: in ``folder`` a file for each of the ``batches`` that read some.
+
+    ``schema`` has the columns, as Spark's JSON.
+    """
 
     folder: Path
     batches: tuple[int, ...]
+    schema: Mapping[str, Any]
 
     def file(self, batch: int) -> Path:
         """The file with the rows of a batch."""
@@ -50,36 +60,44 @@ class RecordedInput:
         return sum(each <= batch for each in self.batches)
 
 
-def find_files(files: Files, history: History) -> dict[str, dict[int, tuple[str, ...]]]:
+def find_files(
+    files: Files, history: History, *, others: bool = False
+) -> dict[str, FilesRead | None]:
     """By source and batch, the files that were read. All of them are there.
 
-    Raises `UnsupportedError` for a source that reads no files, and `CheckpointError` where files
-    are gone.
+    None for a source that reads no files, which is refused unless ``others`` can be read. Raises
+    `UnsupportedError` for it, and `CheckpointError` where files are gone.
     """
-    found: dict[str, dict[int, tuple[str, ...]]] = {}
+    found: dict[str, FilesRead | None] = {}
     for source in history.sources:
         read = files_read(files, source, history)
-        if read is None:
-            raise UnsupportedError(
-                "SM-PREVIEW-004",
-                f"source {source} of {files.location} cannot be read again by its offsets",
-                expected="a source that reads files",
-                found=f"the offset {history.batches[-1].entry.offsets.by_source[source]}",
-                next_action="only queries over files can be previewed yet",
-                source=source,
-            )
+        if read is None and not others:
+            raise unreadable(files, history, source)
+        if not others:
+            for path in (path for paths in (read or {}).values() for path in paths):
+                _format(path)
         found[source] = read
     _check_there(files, history, found)
     return found
 
 
-def _check_there(
-    files: Files, history: History, found: Mapping[str, Mapping[int, tuple[str, ...]]]
-) -> None:
+def unreadable(files: Files, history: History, source: str) -> UnsupportedError:
+    """The error for a source that reads no files, and that no function opens."""
+    return UnsupportedError(
+        "SM-PREVIEW-004",
+        f"source {source} of {files.location} cannot be read again by its offsets alone",
+        expected="a source that reads files, or a function that opens it",
+        found=f"the offset {history.batches[-1].entry.offsets.by_source[source]}",
+        next_action=_OPENER,
+        source=source,
+    )
+
+
+def _check_there(files: Files, history: History, found: Mapping[str, FilesRead | None]) -> None:
     listed: dict[str, set[str]] = {}
     gone: dict[int, str] = {}
     for read in found.values():
-        for batch, paths in read.items():
+        for batch, paths in (read or {}).items():
             for path in paths:
                 folder, _, name = path.rpartition("/")
                 if folder not in listed:
@@ -89,22 +107,26 @@ def _check_there(
     if not gone:
         return
     last, newest = max(gone), history.batches[-1].number
-    can = newest - last
     raise CheckpointError(
         "SM-PREVIEW-005",
         f"input that batches of {files.location} have read is gone",
         expected=f"every file that batches {history.batches[0].number} to {newest} have read",
         found=f"{len(gone)} batches without theirs; batch {last} has read {gone[last]}",
-        next_action=f"preview the batches from {last + 1} on, with --batches {can}"
-        if can
-        else "put the files back, or let the query commit more batches",
+        next_action=later_batches(last, newest)
+        or "put the files back, or let the query commit more batches",
         path=files.location,
         batch=last + 1,
     )
 
 
+def later_batches(last: int, newest: int) -> str:
+    """How to preview the batches after ``last`` alone; empty where there are none."""
+    count = newest - last
+    return f"preview the batches from {last + 1} on, with --batches {count}" if count else ""
+
+
 def record_files(
-    read: Mapping[int, tuple[str, ...]], schema: StructType, folder: Path, session: SparkSession
+    read: FilesRead, schema: StructType, folder: Path, session: SparkSession
 ) -> RecordedInput:
     """Write the rows of the files that each batch has ``read`` to ``folder``."""
     folder.mkdir(parents=True)
@@ -113,17 +135,18 @@ def record_files(
         if len(kinds) > 1:
             raise _unknown_format(paths, sorted(kinds))
         if not paths:
-            _write(session.createDataFrame([], schema), folder, batch)
+            write_rows(session.createDataFrame([], schema), folder, batch)
             continue
         escaped = [_GLOB.sub(r"\\\1", path) for path in paths]
         reader = session.read.schema(schema).format(kinds.pop())
-        _write(reader.load(escaped), folder, batch)
-    return RecordedInput(folder, tuple(sorted(read)))
+        write_rows(reader.load(escaped), folder, batch)
+    return RecordedInput(folder, tuple(sorted(read)), schema.jsonValue())
 
 
-def _write(rows: DataFrame, folder: Path, batch: int) -> None:
+def write_rows(rows: DataFrame, folder: Path, batch: int) -> None:
+    """Write the rows that a batch has read as one file."""
     made = folder / f".{batch}"
-    rows.coalesce(1).write.parquet(made.as_uri())
+    rows.coalesce(1).write.mode("overwrite").parquet(made.as_uri())
     (part,) = [each for each in made.iterdir() if each.name.endswith(".parquet")]
     part.rename(folder / f"{batch}.parquet")
     for each in made.iterdir():
@@ -142,9 +165,9 @@ def _unknown_format(paths: tuple[str, ...], found: list[str]) -> UnsupportedErro
     return UnsupportedError(
         "SM-PREVIEW-006",
         f"the name of {paths[0]} does not tell how it is read",
-        expected=f"files that end in {', '.join(_FORMATS)}",
+        expected=f"files that end in {', '.join(_FORMATS)}, or a function that opens the source",
         found=", ".join(found),
-        next_action="only such files can be read again yet",
+        next_action=_OPENER,
         path=paths[0],
     )
 
@@ -158,7 +181,7 @@ def merged_schema(source: str, schemas: Mapping[str, Any], session: SparkSession
 
     found: dict[str, Any] = {}
     for reference, schema in schemas.items():
-        for field in _struct(schema, session).fields:
+        for field in struct_of(schema, session).fields:
             before = found.setdefault(field.name.casefold(), field)
             if before.dataType != field.dataType:
                 raise CodeError(
@@ -173,7 +196,8 @@ def merged_schema(source: str, schemas: Mapping[str, Any], session: SparkSession
     return StructType(list(found.values()))
 
 
-def _struct(schema: Any, session: SparkSession) -> StructType:
+def struct_of(schema: Any, session: SparkSession) -> StructType:
+    """The schema of an input, from its DDL where it is given as that."""
     if not isinstance(schema, str):
         found: StructType = schema
         return found

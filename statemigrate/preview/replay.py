@@ -9,6 +9,7 @@ log. What the code gives out goes to files: its own sink is never run.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +27,9 @@ from statemigrate.checkpoint.logs.offsets import Offsets, batches_in, names_in
 from statemigrate.errors import CodeError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
-from statemigrate.preview.history import CommittedBatch, History
+from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
+from statemigrate.preview.stream_plan import StreamPlan
 from statemigrate.rewrite.fork import fork_state
 
 if TYPE_CHECKING:
@@ -39,6 +41,9 @@ _SETTINGS = {
     "spark.sql.streaming.fileSource.log.compactInterval": "1000000",
     # The state after each batch is compared once all of them have run.
     "spark.sql.streaming.minBatchesToRetain": "1000",
+    # A batch without rows that the query has run has an empty file.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.pollingDelay": "1ms",
 }
 _TOO_LONG = 1800  # seconds
 
@@ -47,7 +52,8 @@ _TOO_LONG = 1800  # seconds
 class Code:
     """A function of the user's: ``inputs`` has by parameter the source that it stands for.
 
-    ``schemas`` are those of its parameters, ``others`` what it gets for its other parameters.
+    ``schemas`` are those of its parameters. ``sessions`` are the parameters that get the Spark
+    session. ``repeated`` has by source others that the query has for the same stream.
     """
 
     reference: str
@@ -56,6 +62,7 @@ class Code:
     schemas: Mapping[str, Any]
     mode: str
     sessions: tuple[str, ...] = ()
+    repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -82,18 +89,18 @@ class Replayed:
         return {each.number: each.watermark for each in self.batches}
 
 
-def start_fork(files: Files, history: History, sources: Sequence[str], folder: Path) -> Path:
-    """Copy the state before the batches to ``folder``, for code that reads ``sources``."""
+def start_fork(files: Files, history: History, folder: Path) -> Path:
+    """Copy the state before the batches to ``folder``."""
     fork_state(files, open_files(folder.as_uri()), history.before.number)
-    point_at_inputs(folder, sources)
+    point_at_inputs(folder, len(history.sources))
     return folder
 
 
-def point_at_inputs(folder: Path, sources: Sequence[str]) -> None:
+def point_at_inputs(folder: Path, sources: int) -> None:
     """Let each entry of the offset log be that of a query that has read no recorded input yet."""
     files = open_files(folder.as_uri())
     for batch in batches_in(names_in(files, "offsets")):
-        lines = tuple(_line(0) for _ in sources)
+        lines = (_line(0),) * sources
         _write_entry(folder, batch, _unnamed(read_entry(files, batch), lines))
     shutil.rmtree(folder / "sources", ignore_errors=True)
 
@@ -132,35 +139,116 @@ def replay(
     query's own log, as long as the code arrives at the watermarks that it had before it: those of
     ``like``, another run's, where they are given. From then on it is the code's own. Raises
     `CodeError` where the code fails.
+
+    Where nothing depends on the time at which a batch runs, and there is one watermark at most, one
+    query runs all batches. If it does not arrive at the watermarks of the query, as ``like`` does
+    not say, the batches are run one by one.
     """
-    output.mkdir(parents=True)
     own = _session(session, history)
-    files = open_files(folder.as_uri())
-    start = read_entry(files, history.before.number)
-    done: list[ReplayedBatch] = []
-    schemas: list[Mapping[str, Any]] = []
-    is_alike = True
-    for batch in history.batches:
-        entry = batch.entry
-        if not is_alike:
-            entry = replace(entry, watermark=done[-1].watermark)
-        stream = _called(code, recorded, own)
-        places = _sources_of(stream, code, recorded)
-        if not done:
-            _write_source_logs(folder, places, recorded)
-        lines = tuple(_line(recorded[each].position(batch.number)) for each in places)
-        entry = replace(_unnamed(entry, lines), pinned=start.pinned)
-        _write_entry(folder, batch.number, entry)
+    plan = StreamPlan.of(_called(code, recorded, own))
+    places = _sources_of(plan, code, recorded)
+    run = _Run(code, history, recorded, output, own, plan, places, progress or (lambda _: None))
+    has_rows = all(recorded[each].batches for each in places)
+    if has_rows and not plan.clock and plan.watermarks < 2:
+        # With several watermarks Spark begins another time with those that it has not logged.
+        at_once = folder.with_name(f"{folder.name}-at-once")
+        shutil.copytree(folder, at_once)
+        found = run.at_once(at_once)
+        if like is not None or found.watermarks == history.watermarks:
+            return found
+    return run.one_by_one(folder, like)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Some code on recorded rows, all batches at once or one by one."""
+
+    code: Code
+    history: History
+    recorded: Mapping[str, RecordedInput]
+    output: Path
+    session: SparkSession
+    plan: StreamPlan
+    places: Sequence[str]
+    progress: Callable[[int], None]
+
+    def at_once(self, folder: Path) -> Replayed:
+        """Run one query over all batches: each takes one file of each source, an empty one too."""
+        inputs = {
+            source: _one_file_each(
+                self.recorded[source], self.history, folder.parent / "one-file-each" / source
+            )
+            for source in dict.fromkeys(self.places)
+        }
+        self._begin(folder, {})
+        stream = _called(self.code, inputs, self.session, at_once=True)
+        ended = dict.fromkeys((each.number for each in self.history.batches), 0.0)
         began = time.monotonic()
-        schemas[:] = [_run(code, stream, folder, output, batch)]
-        seconds = time.monotonic() - began
-        watermark = read_commit(files, batch.number).watermark
-        done.append(ReplayedBatch(batch.number, watermark, seconds))
-        if like is not None and like.get(batch.number) != watermark:
-            is_alike = False
-        if progress is not None:
-            progress(batch.number)
-    return Replayed(folder.as_uri(), output, tuple(done), schemas[0])
+
+        def note(batch: int) -> None:
+            ended[batch] = time.monotonic()
+            self.progress(batch)
+
+        schema = _run(self.code, stream, folder, self.output, None, note)
+        times = [began, *ended.values()]
+        files = open_files(folder.as_uri())
+        done = [
+            ReplayedBatch(number, read_commit(files, number).watermark, times[n + 1] - times[n])
+            for n, number in enumerate(ended)
+        ]
+        return Replayed(folder.as_uri(), self.output, tuple(done), schema)
+
+    def one_by_one(self, folder: Path, like: Mapping[int, int] | None) -> Replayed:
+        """Run each batch by a start of its own, with the time and the watermark that it had."""
+        files = open_files(folder.as_uri())
+        start = read_entry(files, self.history.before.number)
+        self._begin(folder, self.recorded)
+        done: list[ReplayedBatch] = []
+        schema: Mapping[str, Any] = {}
+        is_alike = True
+        for batch in self.history.batches:
+            entry = batch.entry
+            if not is_alike:
+                entry = replace(entry, watermark=done[-1].watermark)
+            stream = _called(self.code, self.recorded, self.session)
+            lines = tuple(_line(self.recorded[each].position(batch.number)) for each in self.places)
+            entry = replace(_unnamed(entry, lines), pinned=start.pinned)
+            _write_entry(folder, batch.number, entry)
+            began = time.monotonic()
+            schema = _run(self.code, stream, folder, self.output, batch.number, lambda _: None)
+            seconds = time.monotonic() - began
+            watermark = read_commit(files, batch.number).watermark
+            done.append(ReplayedBatch(batch.number, watermark, seconds))
+            if like is not None and like.get(batch.number) != watermark:
+                is_alike = False
+            self.progress(batch.number)
+        return Replayed(folder.as_uri(), self.output, tuple(done), schema)
+
+    def _begin(self, folder: Path, recorded: Mapping[str, RecordedInput]) -> None:
+        shutil.rmtree(self.output, ignore_errors=True)
+        self.output.mkdir(parents=True)
+        point_at_inputs(folder, len(self.places))
+        _write_source_logs(folder, dict(zip(self.plan.sources, self.places, strict=True)), recorded)
+
+
+def _one_file_each(recorded: RecordedInput, history: History, folder: Path) -> RecordedInput:
+    """The same rows with a file for each batch, in the order of their times, empty where none is.
+
+    Raises what reading a schema from Parquet does.
+    """
+    import pyarrow.parquet as pq
+
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        for place, batch in enumerate(history.batches):
+            file = folder / f"{batch.number}.parquet"
+            if batch.number in recorded.batches:
+                shutil.copyfile(recorded.file(batch.number), file)
+            else:
+                empty = pq.read_schema(recorded.file(recorded.batches[0])).empty_table()
+                pq.write_table(empty, file)
+            os.utime(file, (place + 1, place + 1))
+    return RecordedInput(folder, tuple(each.number for each in history.batches), recorded.schema)
 
 
 def _session(spark: SparkSession, history: History) -> SparkSession:
@@ -176,12 +264,19 @@ def _session(spark: SparkSession, history: History) -> SparkSession:
     return session
 
 
-def _called(code: Code, recorded: Mapping[str, RecordedInput], session: SparkSession) -> DataFrame:
-    """What the function makes of the recorded streams."""
+def _called(
+    code: Code,
+    recorded: Mapping[str, RecordedInput],
+    session: SparkSession,
+    *,
+    at_once: bool = False,
+) -> DataFrame:
+    """What the function makes of the recorded streams, of which a batch takes all, or one file."""
+    limit = {"maxFilesPerTrigger": "1"} if at_once else {}
     streams = {
-        name: session.readStream.schema(code.schemas[name]).parquet(
-            recorded[source].folder.as_uri()
-        )
+        name: session.readStream.schema(code.schemas[name])
+        .options(**limit)
+        .parquet(recorded[source].folder.as_uri())
         for name, source in code.inputs.items()
     }
     try:
@@ -197,27 +292,14 @@ def _called(code: Code, recorded: Mapping[str, RecordedInput], session: SparkSes
 
 
 def _sources_of(
-    stream: DataFrame, code: Code, recorded: Mapping[str, RecordedInput]
+    plan: StreamPlan, code: Code, recorded: Mapping[str, RecordedInput]
 ) -> tuple[str, ...]:
-    """The recorded sources in the order in which the query has them, as its plan shows."""
-    leaves = stream._jdf.queryExecution().analyzed().collectLeaves()
+    """The recorded source in each place where the query reads one, as its plan shows."""
     by_folder = {recorded[each].folder.as_uri(): each for each in code.inputs.values()}
-    found: list[str] = []
-    for number in range(leaves.size()):
-        leaf: Any = leaves.apply(number)
-        if leaf.isStreaming():
-            path = leaf.dataSource().options().get("path") if _has_source(leaf) else None
-            place = str(path.get()) if path is not None and path.isDefined() else ""
-            if place not in by_folder:
-                raise _other_source(code, str(leaf.simpleStringWithNodeId()))
-            found.append(by_folder[place])
-    if len(set(found)) != len(found):
-        raise _failed(code, None, ValueError("it reads one stream in several places"))
-    return tuple(found)
-
-
-def _has_source(leaf: Any) -> bool:
-    return str(leaf.getClass().getSimpleName()) == "StreamingRelation"
+    for each in plan.reads:
+        if each not in by_folder:
+            raise _other_source(code, each)
+    return tuple(by_folder[each] for each in plan.reads)
 
 
 def _other_source(code: Code, found: str) -> CodeError:
@@ -233,13 +315,18 @@ def _other_source(code: Code, found: str) -> CodeError:
 
 
 def _write_source_logs(
-    folder: Path, places: Sequence[str], recorded: Mapping[str, RecordedInput]
+    folder: Path, places: Mapping[int, str], recorded: Mapping[str, RecordedInput]
 ) -> None:
-    """The logs of the sources, as Spark's file source writes them: a file with one line a batch."""
-    for number, source in enumerate(places):
+    """The logs of the sources, as Spark's file source writes them: a file with one line a batch.
+
+    ``places`` has by the number of Spark's source the recorded one.
+    """
+    for number, source in places.items():
         log = folder / "sources" / str(number)
         log.mkdir(parents=True)
         (log / "0").write_text("v1")
+        if source not in recorded:
+            continue
         for position, batch in enumerate(recorded[source].batches, 1):
             file = recorded[source].file(batch)
             line = {"path": file.as_uri(), "timestamp": position, "batchId": position}
@@ -247,9 +334,17 @@ def _write_source_logs(
 
 
 def _run(
-    code: Code, stream: DataFrame, folder: Path, output: Path, batch: CommittedBatch
+    code: Code,
+    stream: DataFrame,
+    folder: Path,
+    output: Path,
+    batch: int | None,
+    note: Callable[[int], None],
 ) -> Mapping[str, Any]:
-    """Run the batch that is begun in ``folder``; what the schema of the output is."""
+    """Run the ``batch`` that is begun in ``folder``, or all if none is; the schema of the output.
+
+    ``note`` is called with each batch when its rows are written.
+    """
     from pyspark.sql.types import StructType
 
     names = unique_names(stream.columns)
@@ -259,16 +354,19 @@ def _run(
 
     def keep(rows: DataFrame, number: int) -> None:
         rows.toDF(*names).write.mode("overwrite").parquet((output / str(number)).as_uri())
+        note(number)
 
-    writer = stream.writeStream.foreachBatch(keep).outputMode(code.mode).trigger(once=True)
+    writer = stream.writeStream.foreachBatch(keep).outputMode(code.mode)
+    trigger = writer.trigger(availableNow=True) if batch is None else writer.trigger(once=True)
     try:
-        query = writer.option("checkpointLocation", folder.as_uri()).start()
+        query = trigger.option("checkpointLocation", folder.as_uri()).start()
         ended = query.awaitTermination(_TOO_LONG)
     except Exception as cause:
-        raise _failed(code, batch.number, cause) from cause
+        begun = max(batches_in(names_in(open_files(folder.as_uri()), "offsets")))
+        raise _failed(code, begun if batch is None else batch, cause) from cause
     if not ended:
         query.stop()
-        raise _failed(code, batch.number, TimeoutError(f"it takes more than {_TOO_LONG} seconds"))
+        raise _failed(code, batch, TimeoutError(f"it takes more than {_TOO_LONG} seconds"))
     return dict(schema.jsonValue())
 
 

@@ -1,4 +1,4 @@
-"""Whether the workers can run a query: asked on each executor, said before the query starts.
+"""Whether the workers can run a query: asked on each executor, reported before the query starts.
 
 Transforms travel by value, with the modules in the scripts' folder. Any other module that they
 need must be importable where the executors run, as for every function that Spark sends there; and

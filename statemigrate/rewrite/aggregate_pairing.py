@@ -27,7 +27,7 @@ from statemigrate.rewrite.aggregates import (
 from statemigrate.rewrite.column_pairing import is_same
 from statemigrate.rewrite.fields import FieldChange, Struct, StructChange, Take, match_fields
 
-How = Literal["same", "derived", "shape", "said", "begun", "empty", "open"]
+How = Literal["same", "derived", "shape", "named", "begun", "empty", "open"]
 """By code, the same or computed from the old one; by its fields alone; as the author says; begun
 with what the author says; new to the operator; or not known."""
 EMPTY = "-"
@@ -210,7 +210,7 @@ class _Pairing:
             return FunctionPair(new, "begun")
         if len(taken) > 1 or names[0] not in sources:
             raise _in_parts(self.store, new, names, sources)
-        return FunctionPair(new, "said", self._old_at(new, sources[names[0]]))
+        return FunctionPair(new, "named", self._old_at(new, sources[names[0]]))
 
     def _old_at(self, new: PlacedFunction, label: str) -> PlacedFunction:
         if label not in self.before:

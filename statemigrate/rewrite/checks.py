@@ -45,7 +45,7 @@ from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.rewrite.sources import RewriteOptions
 
 
-def refuse_unsaid_formats(old: CheckpointShape, pinned: Mapping[str, str]) -> None:
+def refuse_unnamed_formats(old: CheckpointShape, pinned: Mapping[str, str]) -> None:
     """Raise `RewriteError` where a state format changes, and no new code shows the new one."""
     for setting in (AGGREGATION_FORMAT, JOIN_FORMAT, GROUPS_FORMAT):
         before, after = (pinned_value(conf, setting) for conf in (old.conf, pinned))

@@ -66,7 +66,7 @@ def summed(row: Any) -> Checksum:
 
 
 def _hashable(column: Column, kind: DataType) -> Column:
-    """The column without maps, of which Spark takes no hash; their entries keep their order."""
+    """The column without maps, which Spark does not hash; their entries keep their order."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import ArrayType, MapType, StructType
 

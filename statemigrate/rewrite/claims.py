@@ -254,7 +254,7 @@ def _in_use(files: Files, number: int, owner: Owner | str | None) -> CheckpointI
 #
 # Before it is published no Spark starts there: its file ``metadata`` is no JSON until then. Logs
 # and state without the file would be a checkpoint to Spark before 4.3, and state without logs one
-# of a query that begins anew.
+# of a query that begins again.
 
 
 METADATA = "metadata"

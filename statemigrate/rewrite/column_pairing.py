@@ -194,12 +194,12 @@ def crosses(old: OperatorShape, new: OperatorShape) -> bool:
     return kinds == (GROUPS, VARIABLES)
 
 
-def taken_names(said: str, known: Collection[str]) -> tuple[str, ...]:
+def taken_names(given: str, known: Collection[str]) -> tuple[str, ...]:
     """The old families that an author says for a new one: one, or several with commas between.
 
     What is the name of one stands for that one.
     """
-    return (said,) if said in known else tuple(each.strip() for each in said.split(","))
+    return (given,) if given in known else tuple(each.strip() for each in given.split(","))
 
 
 def old_families(
@@ -292,7 +292,7 @@ def _as_state(name: str, held: FamilyAddress) -> FamilyAddress:
             f"the state of {name} is of format 1, in which its fields and timeouts are mixed",
             expected="state of format 2, which Spark writes since 2.4",
             found=str([each["name"] for each in held.family.value["fields"]])[:200],
-            next_action="begin the query anew",
+            next_action="start the query with a new checkpoint",
             store=name,
         )
     return replace(held, family=replace(held.family, wrapping="state"))

@@ -248,7 +248,7 @@ class Derivation:
     @property
     def _starts(self) -> dict[str, Any]:
         return {
-            each["name"]: json.loads(each["said"])
+            each["name"]: json.loads(each["answer"])
             for each in self.report.answers
             if each["kind"] in ("start", "expiry")
         }
@@ -256,7 +256,7 @@ class Derivation:
     @property
     def _takes(self) -> dict[str, dict[str, str | None]]:
         taken = {
-            each["name"]: each["said"] for each in self.report.answers if each["kind"] == "take"
+            each["name"]: each["answer"] for each in self.report.answers if each["kind"] == "take"
         }
         return RewriteAnswers(start=self._starts, take=taken).take_by_store()
 
@@ -331,8 +331,8 @@ def _wrong_lists(times: DataFrame, lists: DataFrame) -> int:
 
     # What counts is a value for each row, or their number.
     is_list = isinstance(times.schema["value"].dataType, ArrayType)
-    said = F.size("value") if is_list else F.col("value").getField("numValues")
-    counted = times.select("key", said.alias("counted"))
+    size = F.size("value") if is_list else F.col("value").getField("numValues")
+    counted = times.select("key", size.alias("counted"))
     found = lists.select("key", F.size("value").alias("n"))
     pairs = found.join(counted, found["key"].eqNullSafe(counted["key"]), "full")
     return pairs.where(~F.coalesce(F.col("n") == F.col("counted"), F.lit(False))).count()

@@ -134,7 +134,7 @@ class EntryTask:
                 yield new_key, new_value, origins * is_first, merged * is_first, carried
 
     def _readable(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches, of which the functions are given only what a str can hold."""
+        """The batches; the functions are given only what a str can hold."""
         takes_key = any(map(_takes_key, self.stage.steps))
         for batch in batches:
             if not is_utf8(batch["value"]) or (takes_key and not is_utf8(batch["key"])):
@@ -301,14 +301,14 @@ class FieldChanges:
 
     @classmethod
     def of(
-        cls, plan: MatchedFamily, said: Mapping[str, Any], key: StructJson, *, is_list: bool
+        cls, plan: MatchedFamily, given: Mapping[str, Any], key: StructJson, *, is_list: bool
     ) -> FieldChanges:
-        """Those of a family to keys of the struct ``key``; ``said`` is by ``store.field``.
+        """Those of a family to keys of the struct ``key``; ``given`` is by ``store.field``.
 
         Raises `RewriteError` for a start that a field cannot hold.
         """
         starts = {
-            each.label: started(f"{plan.name}.{each.label}", each.type, said)
+            each.label: started(f"{plan.name}.{each.label}", each.type, given)
             for each in plan.value.added
         }
         types = arrow_row(key), arrow_row(plan.new.family.content)
@@ -338,10 +338,10 @@ class FieldChanges:
         return list_array(lengths, elements, pa.list_(kind))
 
 
-def started(name: str, spark: Any, said: Mapping[str, Any]) -> pa.Array:
+def started(name: str, spark: Any, given: Mapping[str, Any]) -> pa.Array:
     """Where the field ``name`` of the type ``spark`` starts, as an array of one value."""
     (field,) = arrow_row({"type": "struct", "fields": [{"name": "x", "type": spark}]})
-    return plain_array([plain_start(name, spark, said.get(name))], field.type)
+    return plain_array([plain_start(name, spark, given.get(name))], field.type)
 
 
 def changed_struct(
@@ -400,7 +400,7 @@ _Types = tuple[pa.DataType, pa.DataType]
 def change_task(plan: MatchedRows | ScriptedRows, starts: Mapping[str, Any]) -> Batches | None:
     """What changes batches of ``key`` and ``value``, which then have the counts of `entries`.
 
-    ``starts`` has what the author said of new fields, by ``store.field``. None where that takes
+    ``starts`` has the author's answers for new fields, by ``store.field``. None where that takes
     Spark.
     """
     return _scripted(plan) if isinstance(plan, ScriptedRows) else _matched(plan, starts)

@@ -105,7 +105,7 @@ class MatchedFamily(ContinuedFamily):
 
 @dataclass(frozen=True)
 class MatchedRows(MatchedFamily):
-    """One of which each row becomes one row."""
+    """One whose rows become one row each."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class MatchedEntries(MatchedFamily):
 
 @dataclass(frozen=True)
 class ScriptedFamily(ContinuedFamily):
-    """One of which the author's functions say what becomes of rows, and nothing is matched."""
+    """One whose rows the author's functions change, and nothing is matched."""
 
     # What a script runs has another address each time it is loaded.
     script: Scripted = field(repr=False)
@@ -154,7 +154,7 @@ class ScriptedEntries(ScriptedFamily):
 
 @dataclass(frozen=True)
 class CountFamily(ContinuedFamily):
-    """The numbers of a join's rows, counted anew of the part ``counted``, whose keys change."""
+    """The numbers of a join's rows, counted again of the part ``counted``, whose keys change."""
 
     counted: str
 

@@ -179,7 +179,7 @@ def _change(
         found=type_text(spark),
         next_action=f"write what becomes of it in a script: `statemigrate new "
         f"{argument(store)}`; or let it "
-        f"start anew, with --start {store}.{label}=VALUE",
+        f"start with a value, with --start {store}.{label}=VALUE",
         store=store,
     )
 
@@ -194,7 +194,7 @@ def _is_struct(spark: Any) -> bool:
 def takes_of_parts(names: Sequence[str], take: Take) -> list[Take]:
     """What the author says of fields, for each of the old states of these names.
 
-    A field that is said is taken from ``STATE.FIELD``, and of no other state.
+    A field with an answer is taken from ``STATE.FIELD``, and of no other state.
     """
     return [dict(_of_part(name, take)) for name in names]
 
@@ -222,8 +222,7 @@ def check_owners(store: str, parts: Mapping[str, StructChange | None]) -> None:
     if all(change is None for change in parts.values()):
         raise RewriteError(
             "SM-REWRITE-023",
-            f"{' and '.join(parts)} become {store}, and no script says what "
-            "two values make of which each is whole",
+            f"{' and '.join(parts)} become {store}, and no script says what two whole values make",
             expected=f"a script for {store} with merge(first, second)",
             found="scripts of each of them alone",
             next_action=f"write one: `statemigrate new {argument(store)}`",
@@ -241,8 +240,8 @@ def _owned(change: StructChange | None) -> list[str]:
 
 
 def _of_part(name: str, take: Take) -> Iterator[tuple[str, str | None]]:
-    for label, said in take.items():
-        # None is said by --start, which is of states that lack the field.
-        if said is not None:
-            own = said.startswith(f"{name}.")
-            yield label, said.removeprefix(f"{name}.") if own else None
+    for label, given in take.items():
+        # --start gives None, for states that lack the field.
+        if given is not None:
+            own = given.startswith(f"{name}.")
+            yield label, given.removeprefix(f"{name}.") if own else None

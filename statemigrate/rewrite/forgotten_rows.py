@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 class Deletions:
     """The ``keys`` that were deleted, some of them several times, fields by their labels.
 
-    ``unknown`` are the batches of which no changelog is kept: of some Spark writes none.
+    ``unknown`` are the batches without a changelog: for some Spark writes none.
     """
 
     keys: pa.ChunkedArray
@@ -202,7 +202,7 @@ class FamilyRows:
 
     @property
     def is_map(self) -> bool:
-        """Whether it is a map, of which no file tells that it was cleared."""
+        """Whether it is a map. No file says that a map was cleared."""
         return self.source.family.user_key is not None
 
 

@@ -140,7 +140,7 @@ def _sum_json(total: Checksum) -> dict[str, Any]:
     return {"rows": total.count, "checksum": total.text}
 
 
-# Where the rows of a forgotten family still are, and of which shape they are.
+# Where the rows of a forgotten family still are, and their shape.
 #
 # Spark keeps the state of earlier batches (``spark.sql.streaming.minBatchesToRetain``), and there
 # its metadata list the family: it is read as of the last batch that had it. After more batches than

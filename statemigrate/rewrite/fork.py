@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -201,7 +201,7 @@ def _below(names: list[str], folder: str) -> list[str]:
     return [name for name in names if name.startswith(f"{folder}/")]
 
 
-# Which files a query needs to go on from a batch, and which of them are written anew.
+# Which files a query needs to go on from a batch, and which of them are written again.
 
 
 @dataclass(frozen=True)
@@ -410,13 +410,13 @@ def _gone(path: str) -> CheckpointError:
 
 
 def check_state(old: Files, shape: CheckpointShape, *, without_state: bool) -> None:
-    """Raise `CheckpointError` unless there is state, or it was said that there is none."""
+    """Raise `CheckpointError` unless there is state, or the caller declares that there is none."""
     deployed = sorted(read_record(old))
     if shape.operators and without_state:
         raise CheckpointError(
             "SM-FORK-004",
             f"{old.location} has state",
-            expected="a query that keeps none, as was said",
+            expected="a query without state, as declared",
             found=", ".join(f"operator {each.number}" for each in shape.operators),
             next_action="leave out --without-state",
             path=old.location,
@@ -513,13 +513,29 @@ def fork_state(old: Files, new: Files, batch: int) -> CheckpointShape:
     """Copy the state that a query had after a batch, its logs, and nothing that its sources keep.
 
     The new place is a checkpoint with an id of its own, of a query whose sources have lost their
-    logs: whoever starts a query there writes them. Raises as `fork`. Returns the shape of ``old``.
+    logs: the query that starts there writes them. Raises as `fork`. Returns the shape of ``old``.
     """
     shape = describe(old, batch)
     needed = needed_files(old, new, shape, with_sources=False)
     _copied(old, new, needed, None)
     new.put("metadata", f'{{"id":"{uuid.uuid4()}"}}'.encode())
     return shape
+
+
+def fork_batches(old: Files, new: Files, batches: Sequence[int]) -> None:
+    """Copy the state that a query had after each of some ``batches``, and the logs of these.
+
+    What its sources keep is left out. In the new place, which has the query's id, the last one of
+    the batches is the newest. Raises as `fork`.
+    """
+    copied: dict[str, None] = {}
+    written: dict[str, bytes] = {}
+    for batch in sorted(batches):
+        needed = needed_files(old, new, describe(old, batch), with_sources=False)
+        copied.update(dict.fromkeys(needed.copied))
+        written.update(needed.written)
+    _copied(old, new, Needed(tuple(name for name in copied if name not in written), written), None)
+    new.put(METADATA, old.get(METADATA))
 
 
 def _copied(

@@ -16,6 +16,7 @@ from statemigrate.checkpoint.operators.catalogue import (
 )
 from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape, StructJson
 from statemigrate.errors import RewriteError
+from statemigrate.quoting import argument
 from statemigrate.rewrite.aggregate_pairing import function_changes, pair_functions
 from statemigrate.rewrite.aggregates import KnownFunctions
 from statemigrate.rewrite.column_pairing import (
@@ -254,8 +255,7 @@ def _check_key(name: str, key: StructChange, *, merges_alike: bool) -> None:
             f"{name}: the key has a new column {field}, and old rows do not say it",
             expected="for every old key a new one",
             found=f"no value of {field}",
-            next_action=f"write a script for {name} with new_key and rekey(key, value), which says "
-            "the new key of each row",
+            next_action=f"{_write(name)}, which says the new key of each row",
             store=name,
         )
     if key.dropped and not merges_alike:
@@ -264,10 +264,17 @@ def _check_key(name: str, key: StructChange, *, merges_alike: bool) -> None:
             f"rows of {name} meet, since the key has no {key.dropped[0]} any more",
             expected="one row for each new key",
             found="for several old keys one new key",
-            next_action=f"write a script for {name} with new_key, rekey(key, value) and "
-            "merge(first, second), which says what two rows make",
+            next_action=f"{_write(name)}, in which `merge` says what two rows make",
             store=name,
         )
+
+
+def _write(name: str) -> str:
+    """The command that writes a script with other keys."""
+    return (
+        f"write the script with `statemigrate new {argument(name)} -m MESSAGE --from-checkpoint "
+        "OLD --code MODULE:FUNCTION`"
+    )
 
 
 def _check_kind(name: str, old: FamilyAddress, new: FamilyAddress) -> None:

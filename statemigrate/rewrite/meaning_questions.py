@@ -46,7 +46,7 @@ def ask_functions(asked: Asked, family: FunctionRows) -> None:
         for label in pairing.labels(pair):
             asked.know(f"{store}.{label}")
         match pair.how:
-            case "said":
+            case "named":
                 asked.confirm(_open(store, pairing, pair))
             case "open":
                 asked.confirm(_open(store, pairing, pair))

@@ -70,7 +70,7 @@ def copied_operators(plan: RewritePlan, old: Files) -> dict[int, Copies]:
     """What is copied of the checkpoint ``old``, by the new number of each operator that is kept.
 
     Avro notes schemas of the old checkpoint by their numbers in each row, and files with ids have
-    other ones in the new commit: both are written anew. Raises `CorruptFileError` for a file that
+    other ones in the new commit: both are written again. Raises `CorruptFileError` for a file that
     is missing.
     """
     has_ids = any(shape.commits[shape.batch].state_ids for shape in (plan.old, plan.new))

@@ -170,7 +170,7 @@ def _is_of_a_rewrite(name: str) -> bool:
 #
 # It says whose it is before anything of it is there, and becomes a checkpoint by its last file,
 # ``metadata``, in whose place is one until then that no Spark reads. What is half written belongs
-# to one plan: the same plan goes on with it, another one begins anew, and a directory without the
+# to one plan: the same plan goes on with it, another one begins again, and a directory without the
 # mark is nobody's to write in.
 
 

@@ -245,7 +245,7 @@ class _Out:
                 yield number, self.pages.opened(number, data, large)
 
     def keys(self, number: int, keys: KeyColumns, data: Sequence[bytes]) -> list[pa.Array]:
-        """The keys as structs, all of which belong into the page of that number."""
+        """The keys as structs. All belong into the page of that number."""
         arrays = keys.arrays(data)
         found = hashed(arrays[0].flatten(), self.pages.record.pages)
         wrong = np.flatnonzero(found != number)

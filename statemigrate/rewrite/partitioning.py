@@ -60,7 +60,7 @@ class Placing:
 
     They have a ``key``, a ``value`` and the counts of `entries`; ``number`` is the family's place
     in the plan, ``place`` what it is in the new state. ``partition`` is that of all rows where they
-    stay, of which Spark's hash was taken when they were looked at; None where they may move.
+    stay, whose hash by Spark was taken when they were looked at; None where they may move.
     """
 
     number: int
@@ -91,7 +91,7 @@ class Placing:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Runs ``steps`` one after the other, of which the last is a `Placing`, and makes blocks."""
+    """Runs ``steps`` one after the other, the last one a `Placing`, and makes blocks."""
 
     steps: tuple[Batches, ...]
 
@@ -189,6 +189,6 @@ def misplaced_error(
         expected=f"the key {shown(key)} in partition {expected}, by Spark's hash of it",
         found=f"it in partition {partition}",
         next_action="nothing was written; a query that was begun before Spark 3.3 lays its rows "
-        "out otherwise, which a rewrite does not change: begin the query anew",
+        "out otherwise, which a rewrite does not change: start the query with a new checkpoint",
         store=name,
     )

@@ -13,7 +13,7 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorSh
 from statemigrate.rewrite.aggregates import KnownFunctions
 from statemigrate.rewrite.checks import (
     refuse_timed,
-    refuse_unsaid_formats,
+    refuse_unnamed_formats,
     refuse_unsupported,
     with_file_ids,
 )
@@ -144,7 +144,7 @@ class RewritePlan:
 
     @property
     def scripts_run(self) -> list[Scripted]:
-        """The scripts of which something runs."""
+        """The scripts that have something to run."""
         families = [family for each in self.operators for family in each.families]
         parts = [p for each in families if isinstance(each, CombinedFamily) for p in each.parts]
         return [
@@ -204,7 +204,7 @@ def make_plan(  # noqa: PLR0913 - the last ones by name
     partitions = int(options.pinned(old.conf).get(PARTITIONS, "200"))
     scripts = scripts or Scripts()
     if target is None:
-        refuse_unsaid_formats(old, options.pinned(old.conf))
+        refuse_unnamed_formats(old, options.pinned(old.conf))
     kept = [_scripted(each, scripts.old) for each in old.operators] if target is None else target
     wanted = tuple(_with_partitions(each, partitions) for each in kept)
     pairs = match_operators(old.operators, wanted, answers.operators)

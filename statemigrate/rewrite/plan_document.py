@@ -33,7 +33,7 @@ def plan_document(plan: RewritePlan) -> dict[str, Any]:
             }
             for q in plan.questions
         ],
-        "answers": [{"name": a.question.name, "said": a.said} for a in plan.answered],
+        "answers": [{"name": a.question.name, "answer": a.answer} for a in plan.answered],
         "fingerprint": plan.fingerprint,
     }
 
@@ -121,7 +121,7 @@ def _functions(family: FamilyPlan) -> Iterator[dict[str, Any]]:
 def _of_part(
     family: MatchedFamily, change: StructChange, name: str | None, plan: RewritePlan
 ) -> Iterator[dict[str, Any]]:
-    """The fields, and where several families become one, of which of them they are."""
+    """The fields, and where several families become one, which of them each comes from."""
     for each in _fields(family, change, plan):
         yield each if name is None else {**each, "of": name}
 

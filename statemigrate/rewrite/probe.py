@@ -2,7 +2,7 @@
 
 Runs the new code on empty streams, so that Spark itself writes down what it keeps.
 
-An input is a folder with one empty file, of which Spark makes one batch without rows. In it every
+An input is a folder with one empty file, from which Spark makes one batch without rows. In it every
 stateful operator writes its metadata and the schemas of its stores. Nothing else is taken from the
 checkpoint that this makes.
 """
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 # The streams that a function takes, and what the rows of each are.
 #
-# The function is the user's: it turns its input streams into the result. A schema is said where the
-# stream is, in the annotation of its parameter: ``Annotated[DataFrame, "id string, n int"]``, or
-# the DDL alone. What is said on the command line outranks it. A parameter for the Spark session is
-# no stream: it gets the session.
+# The function is the user's: it turns its input streams into the result. A schema stands in the
+# annotation of its parameter: ``Annotated[DataFrame, "id string, n int"]``, or the DDL alone. What
+# the command line gives outranks it. A parameter for the Spark session is no stream: it gets the
+# session.
 
 
 Schema = Any
@@ -61,7 +61,7 @@ def input_schemas(
     """The schema of each stream, by the name of its parameter; one for every one that needs it.
 
     A parameter that is annotated with ``SparkSession``, or has no annotation and the name of one,
-    is no stream. Raises `CodeError` for a stream whose schema is not said, and for one that there
+    is no stream. Raises `CodeError` for a stream without a schema, and for one that there
     is not.
     """
     every = _parameters(function, reference)
@@ -78,11 +78,11 @@ def input_schemas(
             next_action="name the input as the function's parameter is named",
         )
     names = getattr(inspect.unwrap(function), "__globals__", {})
-    said = {name: given.get(name, _annotated(each, names)) for name, each in parameters.items()}
-    missing = [name for name, schema in said.items() if schema is None]
-    if missing or not said:
+    schemas = {name: given.get(name, _annotated(each, names)) for name, each in parameters.items()}
+    missing = [name for name, schema in schemas.items() if schema is None]
+    if missing or not schemas:
         raise _unsaid(reference, missing, sorted(sessions))
-    return {name: _checked(schema, name, reference) for name, schema in said.items()}
+    return {name: _checked(schema, name, reference) for name, schema in schemas.items()}
 
 
 def _parameters(function: Callable[..., Any], reference: str) -> dict[str, inspect.Parameter]:
@@ -147,14 +147,14 @@ def _evaluated(annotation: str, names: Mapping[str, Any]) -> object:
         expression = ast.parse(annotation, mode="eval").body
     except SyntaxError:
         return annotation  # the DDL itself
-    said = [
+    hints = [
         each.value if isinstance(each, ast.Constant) else names.get(each.id)
         for each in ast.walk(expression)
         if isinstance(each, ast.Constant | ast.Name)
     ]
     # A name may be that of a whole annotation.
-    said += [part for each in said for part in get_args(each)[1:]]
-    return next((each for each in reversed(said) if _is_schema(each)), None)
+    hints += [part for each in hints for part in get_args(each)[1:]]
+    return next((each for each in reversed(hints) if _is_schema(each)), None)
 
 
 def _checked(schema: Schema, name: str, reference: str) -> Schema:
@@ -470,9 +470,9 @@ def _probed(
 ) -> OperatorShape:
     from pyspark.sql import functions as F  # noqa: N812
 
-    said = like.properties or {}
-    time_mode = next((each for each in _MODE_NAMES if said.get("timeMode") == each), "None")
-    mode = str(said.get("outputMode", "Update"))
+    properties = like.properties or {}
+    time_mode = next((each for each in _MODE_NAMES if properties.get("timeMode") == each), "None")
+    mode = str(properties.get("outputMode", "Update"))
 
     def query(rows: DataFrame) -> DataFrame:
         timed = rows

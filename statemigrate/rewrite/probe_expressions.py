@@ -28,11 +28,11 @@ _BOOKKEEPING = frozenset(
 """What is another one in each run, or says nothing of what comes out."""
 ALIAS, ATTRIBUTE, LITERAL = "Alias", "AttributeReference", "Literal"
 ONE_OF = "OneOf"
-"""Several expressions, of each of which a row is made, as where windows overlap."""
+"""Several expressions that make a row each, as where windows overlap."""
 UNITED = "United"
-"""The expressions of a union's parts, each of which gives some of the rows."""
+"""The expressions of a union's parts. Each gives some of the rows."""
 UNKNOWN = "unknown"
-"""The code of a Python function of which nothing tells what it computes."""
+"""The code of a Python function that nothing describes."""
 _BATCHED, _ARROW_BATCHED = 100, 101
 """PySpark's numbers of a plain Python function, by the way in which rows travel to it."""
 Union = Mapping[int, tuple["Expression", ...]]

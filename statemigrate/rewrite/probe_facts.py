@@ -234,17 +234,17 @@ def _join(node: PlanNode, definitions: Definitions) -> str:
 
 def _step(node: PlanNode, definitions: Definitions) -> str:
     """A node by its name and what all its fields say."""
-    said = []
+    parts = []
     for name, found in sorted(node.fields.items()):
         if name in _UNMEANT or name.startswith(("output", "required", "is")):
             continue
         if isinstance(found, str | int | float):
-            said.append(f"{name}={found}")
+            parts.append(f"{name}={found}")
         elif name.endswith(("Attributes", "Attrs", "Output")):
             continue
         else:
-            said += [f"{name}={definitions.resolved(e).text}" for e in node.expressions(name)]
-    return f"{node.name.removesuffix('Exec')}({', '.join(said)})"
+            parts += [f"{name}={definitions.resolved(e).text}" for e in node.expressions(name)]
+    return f"{node.name.removesuffix('Exec')}({', '.join(parts)})"
 
 
 def _conditions(node: PlanNode, name: str) -> Iterator[Expression]:

@@ -284,8 +284,8 @@ def _unite(union: PlanNode, found: dict[int, Node | str]) -> None:
         return
     for column, *of_parts in zip(union.output, *parts, strict=True):
         if column.id is not None:
-            said = [_comparable(_node(each), found) for each in of_parts]
-            made[column.id] = ({"class": _UNITED, "of": said}, ()) if all(said) else None
+            united = [_comparable(_node(each), found) for each in of_parts]
+            made[column.id] = ({"class": _UNITED, "of": united}, ()) if all(united) else None
     for number, node in made.items():
         if node is None:
             found.pop(number, None)
@@ -317,7 +317,7 @@ def _short(node: Node) -> str:
 
 
 class _NotComparableError(Exception):
-    """An expression of which the plan does not say what it computes."""
+    """An expression that the plan names without saying what it computes."""
 
 
 def _comparable(node: Node, origins: Mapping[int, Node | str]) -> str:
@@ -337,7 +337,7 @@ def _meaning(
     """An expression by what it is computed from, down to the columns of inputs.
 
     ``bound`` are the variables of the functions such as `transform` that it is within, numbered
-    from the outside: Spark numbers them anew in each query, and their names may be of several.
+    from the outside: Spark's own numbers differ from query to query, and several may share a name.
     """
     kind = _short(node)
     if kind == _ATTRIBUTE:
@@ -368,8 +368,8 @@ def _meaning(
     inner = [_meaning(each, origins, seen, bound) for each in children]
     if kind in _ORDERLESS:
         inner.sort()
-    said = json.dumps(own, sort_keys=True, separators=(",", ":"))
-    return f"{kind}{said}({','.join(inner)})"
+    text = json.dumps(own, sort_keys=True, separators=(",", ":"))
+    return f"{kind}{text}({','.join(inner)})"
 
 
 def _meant(value: Any, meaning: Callable[[Node], str]) -> Any:

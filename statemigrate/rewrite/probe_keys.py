@@ -58,7 +58,7 @@ def _key_columns(node: PlanNode) -> Iterator[Expression]:
 
 def _meaning(column: Expression, definitions: Definitions) -> KeyMeaning:
     found = definitions.resolved(column)
-    return KeyMeaning(str(column.fields.get("name", "")), found.text, window_of(found))
+    return KeyMeaning(str(column.fields.get("name", "")), found.text, window_of(found), found)
 
 
 def window_of(expression: Expression) -> Window | None:

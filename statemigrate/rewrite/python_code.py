@@ -218,7 +218,7 @@ def _name(scope: _Scope) -> str:
     return "<lambda>" if isinstance(scope, ast.Lambda) else scope.name
 
 
-_UNSAID = frozenset(
+_OMITTED = frozenset(
     {"ctx", "kind", "type_comment", "annotation", "returns", "type_params", "type_ignores"}
 )
 """Fields of nodes that say nothing of what is computed."""
@@ -248,7 +248,12 @@ class _Saying:
         is_async = isinstance(scope, ast.AsyncFunctionDef)
         # A lambda and a function that returns at once are the same.
         body = [ast.Return(scope.body)] if isinstance(scope, ast.Lambda) else _without_words(scope)
-        parts = [is_async, shape, list(map(self._said, names)), list(map(self._said, body))]
+        parts = [
+            is_async,
+            shape,
+            list(map(self._described, names)),
+            list(map(self._described, body)),
+        ]
         return json.dumps(parts)
 
     def _bind(self, node: ast.AST) -> None:
@@ -262,9 +267,9 @@ class _Saying:
         if name is not None and name not in self._outer:
             self._named.setdefault(name, f"local {len(self._named)}")
 
-    def _said(self, node: Any) -> Any:
+    def _described(self, node: Any) -> Any:
         if isinstance(node, list):
-            return [self._said(each) for each in node]
+            return [self._described(each) for each in node]
         if not isinstance(node, ast.AST):
             return self._named.get(node, node) if isinstance(node, str) else repr(node)
         if isinstance(node, ast.Constant):
@@ -272,17 +277,17 @@ class _Saying:
         if isinstance(node, ast.keyword | ast.Attribute):
             # Names of others' parameters and attributes.
             own = "arg" if isinstance(node, ast.keyword) else "attr"
-            return [type(node).__name__, getattr(node, own), self._said(node.value)]
+            return [type(node).__name__, getattr(node, own), self._described(node.value)]
         fields: Mapping[str, Any] = dict(ast.iter_fields(node))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             fields = {**fields, "body": _without_words(node)}
-        said = [
-            [name, self._said(each)]
+        contents = [
+            [name, self._described(each)]
             for name, each in fields.items()
             # Releases differ in whether a field of nothing is there.
-            if name not in _UNSAID and each is not None and each != []
+            if name not in _OMITTED and each is not None and each != []
         ]
-        return [type(node).__name__, *said]
+        return [type(node).__name__, *contents]
 
 
 def _without_words(scope: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:

@@ -1,4 +1,4 @@
-"""What a rewrite cannot know, and what its author said."""
+"""What a rewrite cannot know, and what its author answered."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class RewriteAnswers:
         return question.proposal is not None and (name_alone or question.acceptance in self.accept)
 
     def take_by_store(self) -> dict[str, dict[str, str | None]]:
-        """By store and field the old field that it goes on with, None where it starts anew."""
+        """By store and field the old field that it goes on with, None where it starts empty."""
         found: dict[str, dict[str, str | None]] = {}
         for name, source in {**dict.fromkeys(self.start), **self.take}.items():
             for store, field_name in _splits(name):
@@ -181,10 +181,10 @@ def _splits(name: str) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Answered:
-    """A question and what was said to it, as the new checkpoint's record keeps them."""
+    """A question and its answer, as the new checkpoint's record keeps them."""
 
     question: Question
-    said: str
+    answer: str
 
 
 # Where a field starts that old rows lack.
@@ -200,7 +200,7 @@ _NULL = ("max", "min", "first", "last", "sum", "bit_and", "bit_or", "bit_xor")
 _ELSEWHERE = {"timeoutTimestamp": -1, "matched": False}
 """Where fields of other operators start that Spark reads without looking for null."""
 UNKNOWN = object()
-"""Nothing can be said: the author must."""
+"""There is no default: the author must answer."""
 
 
 def buffer_start(fields: Sequence[dict[str, Any]], place: int) -> object:
@@ -232,19 +232,19 @@ def is_never_null(fields: Sequence[dict[str, Any]], place: int, *, is_aggregate:
     return start is not None and (start is not UNKNOWN or not is_aggregate)
 
 
-def plain_start(name: str, spark: Any, said: Any) -> Any:
-    """The plain value that ``said``, JSON, is for a field of the type ``spark``, as JSON has it.
+def plain_start(name: str, spark: Any, given: Any) -> Any:
+    """The plain value that ``given``, JSON, is for a field of the type ``spark``, as JSON has it.
 
     Raises `RewriteError` for what the field cannot hold.
     """
     field = {"name": "value", "type": spark, "nullable": True, "metadata": {}}
     fmt = struct_from_json({"type": "struct", "fields": [field]})
     try:
-        return fmt.conform(value_from_json(fmt, {"value": said}))["value"]
+        return fmt.conform(value_from_json(fmt, {"value": given}))["value"]
     except ValueMismatchError as error:
         raise RewriteError(
             "SM-REWRITE-011",
-            f"{name} cannot start at {shown(said)}",
+            f"{name} cannot start at {shown(given)}",
             expected=f"a value of the field's type, {_type(spark)}, as JSON",
             found=error.found,
             next_action=f"say --start {name}=JSON with such a value",
@@ -300,8 +300,8 @@ class Asked:
 
     def given_starts(self, names: Iterable[str]) -> dict[str, Any]:
         """What the author says that fields of these names start with."""
-        said = self._answers.start
-        return {name: said[name] for name in names if name in said}
+        start = self._answers.start
+        return {name: start[name] for name in names if name in start}
 
     def takes(self, name: str) -> str | None:
         """What the author says that a field of this name goes on with."""
@@ -312,9 +312,9 @@ class Asked:
         if self._proposed(question):
             self.starts |= starts
 
-    def close(self, question: Question, said: str) -> None:
-        """Take what was ``said`` for an answer."""
-        self._close(question, said)
+    def close(self, question: Question, given: str) -> None:
+        """Take what was ``given`` for an answer."""
+        self._close(question, given)
 
     def confirm(self, question: Question) -> None:
         """Anything that is accepted or not."""
@@ -338,7 +338,7 @@ class Asked:
             self.take_start(question)
 
     def may_take(self, question: Question) -> None:
-        """Take, and note, an old state for a new one that need not be said."""
+        """Take, and note, an old state for a new one without a question."""
         self.know(question.name)
         if question.name in self._answers.take:
             self._close(question, self._answers.take[question.name])
@@ -384,9 +384,9 @@ class Asked:
         self.open.append(question)
         return False
 
-    def _close(self, question: Question, said: str) -> None:
+    def _close(self, question: Question, given: str) -> None:
         self._known.add(question.name)
-        self.answered.append(Answered(question, said))
+        self.answered.append(Answered(question, given))
 
 
 def ask(
@@ -529,7 +529,7 @@ def _fields(struct: StructJson) -> list[str]:
 
 # What is asked of variables with a time to live: when old values expire, if they did not before.
 #
-# How long values live is said in the code alone: Spark notes of each when it expires. So that is
+# Only the code has how long values live: Spark notes when each expires. So that is
 # what the author says, as a moment, or as an expression of Spark's SQL over old entries.
 
 

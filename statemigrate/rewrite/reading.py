@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# Elements of lists, of which a reader gives one a row, put together under their keys.
+# Elements of lists, which a reader gives one a row, put together under their keys.
 
 
 def grouped_by_key(rows: DataFrame) -> DataFrame:

@@ -79,11 +79,11 @@ def field_sources(
 
     Raises `RewriteError` where that is not known.
     """
-    said = {each["name"]: each["said"] for each in answers if each["kind"] == "take"}
+    given = {each["name"]: each["answer"] for each in answers if each["kind"] == "take"}
     found: list[FieldSource] = []
     for new in document["new"]:
         labels = document["labels"]["new"][new["at"] : new["at"] + len(new["fields"])]
-        old = _old_of(store, new, document, said.get(f"{store}.{labels[0]}"))
+        old = _old_of(store, new, document, given.get(f"{store}.{labels[0]}"))
         if old is None:
             found += [FieldSource(label, None, start=document["starts"][label]) for label in labels]
         else:
@@ -91,11 +91,11 @@ def field_sources(
     return found
 
 
-def _old_of(store: str, new: Document, document: Document, said: str | None) -> Document | None:
+def _old_of(store: str, new: Document, document: Document, given: str | None) -> Document | None:
     if new["how"] in ("empty", "begun"):
         return None
-    if said is not None:
-        at = document["labels"]["old"].index(said)
+    if given is not None:
+        at = document["labels"]["old"].index(given)
         found = [each for each in document["old"] if each["at"] == at]
     elif new["how"] == "shape":
         found = [each for each in document["old"] if _fields(each) == _fields(new)]

@@ -44,7 +44,7 @@ _SHAPE = {
     "fingerprint": str,
     "families": [_FAMILY],
     "gone": Table(_SUM),
-    "answers": [{"name": str, "kind": str, "text": str, "said": str}],
+    "answers": [{"name": str, "kind": str, "text": str, "answer": str}],
     "seconds": object,
     "settings": OBJECT,
     "tables": Maybe(Table(str), missing=True),
@@ -169,7 +169,7 @@ class RewriteReport:
     @property
     def states(self) -> dict[str, str]:
         """The old states that were chosen for new ones."""
-        return {each["name"]: each["said"] for each in self.answers if each["kind"] == "state"}
+        return {each["name"]: each["answer"] for each in self.answers if each["kind"] == "state"}
 
     def to_json(self) -> dict[str, Any]:
         """The document that is kept."""

@@ -226,7 +226,7 @@ def run_plan(
         check_functions(family, plan.starts, _answers(plan))
     session = rewriting_session(spark, plan.new)
     runs = _runs(plan, origin, target, spark, session)
-    # Nobody takes away what is read, and what was half written is written anew.
+    # Nobody takes away what is read, and what was half written is written again.
     read = [whole(each.surveyed, origin.location) for each in runs]
     rows = sum(found.total.count for each in read for of in each.values() for found in of.values())
     families: list[FamilyReport] = []
@@ -317,7 +317,7 @@ def _answers(plan: RewritePlan) -> tuple[dict[str, str], ...]:
             "name": each.question.name,
             "kind": each.question.kind,
             "text": each.question.text,
-            "said": each.said,
+            "answer": each.answer,
         }
         for each in plan.answered
     )

@@ -70,7 +70,7 @@ class Scripted:
 
     @property
     def restarts(self) -> bool:
-        """Whether any lets the time to live of values begin anew."""
+        """Whether any lets the time to live of values begin again."""
         return any(step.time_to_live == "restart" for step in self.path.steps)
 
     def leads_to(self, other: Scripted) -> bool:
@@ -102,14 +102,14 @@ class Scripted:
         self._check("value", self.new_value, value)
         self._check("key", self.new_key, key)
 
-    def _check(self, part: str, said: Format, kept: StructJson) -> None:
-        if not is_same(_json(said), labelled(kept)):
+    def _check(self, part: str, given: Format, kept: StructJson) -> None:
+        if not is_same(_json(given), labelled(kept)):
             raise RewriteError(
                 "SM-REWRITE-037",
                 f"{self.store}: the new code keeps another {part} than its scripts lead to",
-                expected=f"{said!r}, as at revision {self.path.target}",
+                expected=f"{given!r}, as at revision {self.path.target}",
                 found=f"{struct_from_json(labelled(kept))!r}\n"
-                f"{compare(said, struct_from_json(labelled(kept)))}",
+                f"{compare(given, struct_from_json(labelled(kept)))}",
                 next_action=f"correct the script of revision {self.path.target}, write a further "
                 f"one with `statemigrate new {argument(self.store)}`, or correct the code",
                 store=self.store,
@@ -164,8 +164,8 @@ def as_scripted(
 ) -> FamilyShape:
     """The family as the scripts leave it, where there is no new code to ask.
 
-    Raises `RewriteError` for keys of several parts that change: which column is of which part only
-    the code says.
+    Raises `RewriteError` for keys of several parts that change: only the code says which column
+    belongs to which part.
     """
     key, content = _json(scripted.new_key), _json(scripted.new_value)
     if not is_same(key, shown_key(operator, store, family)):
@@ -252,8 +252,8 @@ class StoreScripts:
         """
         stores = {known: (key, values) for known, key, values in _stores(self.shape)}
         found = {}
-        for known, said in take.items():
-            sources, lineage = taken_names(said, stores), self._lineage(known)
+        for known, given in take.items():
+            sources, lineage = taken_names(given, stores), self._lineage(known)
             is_known = all(each in stores for each in sources)
             if lineage is not None and is_known and sources != (known,) and lineage.revisions[1:]:
                 found[known] = self._taken(lineage, known, sources, stores)
@@ -272,8 +272,8 @@ class StoreScripts:
         key, values = stores[sources[0]]
         if len(sources) == 1:
             return self._from_state(lineage, key, values, StoreRecord())
-        said = lineage.key_of(lineage.oldest) or struct_from_json(key)
-        return scripted_from(lineage, said, lineage.oldest, self._target(lineage))
+        oldest_key = lineage.key_of(lineage.oldest) or struct_from_json(key)
+        return scripted_from(lineage, oldest_key, lineage.oldest, self._target(lineage))
 
     def _from_state(
         self, lineage: Lineage, shown: StructJson, values: list[StructJson], record: StoreRecord
@@ -322,5 +322,5 @@ def _stores(shape: CheckpointShape) -> Iterator[tuple[str, StructJson, list[Stru
 
 def _fitting(lineage: Lineage, values: list[StructJson]) -> StructJson:
     """Of what scripts may take for a value that which one of them does, or else the first."""
-    said = [each.struct_type().jsonValue() for each in lineage.formats]
-    return next((v for v in values if any(is_same(v, each) for each in said)), values[0])
+    structs = [each.struct_type().jsonValue() for each in lineage.formats]
+    return next((v for v in values if any(is_same(v, each) for each in structs)), values[0])

@@ -52,15 +52,15 @@ def seed_script(
     Raises `RewriteError` where keys change on the way, and no script says what they were.
     """
     operator, place = found
-    said = lineage.resolve(revision)
+    resolved = lineage.resolve(revision)
     shown = struct_from_json(shown_key(operator, place.store, place.family))
-    script = scripted_from(lineage, lineage.key_of(said) or shown, said, target)
-    if lineage.key_of(said) is None and any(step.key for step in script.path.steps):
+    script = scripted_from(lineage, lineage.key_of(resolved) or shown, resolved, target)
+    if lineage.key_of(resolved) is None and any(step.key for step in script.path.steps):
         raise RewriteError(
             "SM-SEED-014",
-            f"keys of {name} change after revision {said}, and no script says what they were",
+            f"keys of {name} change after revision {resolved}, and no script says what they were",
             expected=f"new_key in the baseline of store {lineage.store}",
-            found=f"new_key only after {said}",
+            found=f"new_key only after {resolved}",
             next_action=f"say `new_key` in the baseline of store {lineage.store}: what its keys "
             "were before they changed",
             store=name,
@@ -253,8 +253,8 @@ def find_seeds(
     stores = seeded_stores(operators)
     used: set[str] = set()
     seeds = []
-    for said, table in tables.items():
-        name = only_store(said, stores)
+    for label, table in tables.items():
+        name = only_store(label, stores)
         taking = Taking(name, table, take, {} if name in scripts else starts, used)
         seeds.append(_seed(stores[name], taking, scripts.get(name)))
     unused = sorted(set(take) - used)
@@ -304,7 +304,7 @@ def _families(store: StoreShape, seeds: Sequence[Seed]) -> Iterator[FamilyShape]
 
 
 def only_store(name: str, stores: Mapping[str, tuple[OperatorShape, FamilyAddress]]) -> str:
-    """The store of this name, or where none is said the only one.
+    """The store of this name, or without a name the only one.
 
     Raises `RewriteError` where that is not clear.
     """
@@ -316,7 +316,9 @@ def only_store(name: str, stores: Mapping[str, tuple[OperatorShape, FamilyAddres
     if name or len(stores) != 1:
         raise RewriteError(
             "SM-SEED-017",
-            f"the query keeps no state {name}" if name else "which state the table is, is not said",
+            f"the query keeps no state {name}"
+            if name
+            else "no option names the state that the table is for",
             expected=f"STORE=, of {', '.join(stores) or 'no store at all'}",
             found=name or "no name",
             next_action="name the store",

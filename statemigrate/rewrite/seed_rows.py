@@ -320,7 +320,7 @@ def before_seeding(
     """The state of the tables as that of an old checkpoint, which has read no source.
 
     ``like`` is a checkpoint that the query's code has made elsewhere, ``conf`` what is pinned;
-    ``begun`` is when its last batch is said to have begun, in milliseconds since 1970.
+    ``begun`` is when its last batch counts as begun, in milliseconds since 1970.
     """
     entry = like.offsets[like.batch]
     started = replace(

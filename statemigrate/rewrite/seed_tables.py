@@ -252,26 +252,26 @@ class Taking:
 
     def elements(self) -> str:
         """The column with the elements of a list. Raises `RewriteError` where there is none."""
-        said = self.take.get(self.store, self.store)
+        given = self.take.get(self.store, self.store)
         self.used.add(self.store)
-        found = self.table.columns.get(said)
+        found = self.table.columns.get(given)
         is_list = isinstance(found, dict) and found["type"] == "array"
         element = found["elementType"] if is_list and found is not None else None
         if not (isinstance(element, dict) and element["type"] == "struct"):
             raise RewriteError(
                 "SM-SEED-006",
                 f"{self.table.location} has no column with the elements of the list {self.store}",
-                expected=f"a column {said} of arrays of structs",
+                expected=f"a column {given} of arrays of structs",
                 found=", ".join(f"{n} {type_text(t)}" for n, t in self.table.columns.items()),
                 next_action=f"write such a column, or say --take {self.store}=COLUMN",
                 store=self.store,
             )
-        return said
+        return given
 
     def time_column(self, *, must: bool) -> tuple[str, str] | None:
         """The column that says when values expire or timers are due, and its type.
 
-        Without ``must`` it is only what is said. Raises `RewriteError` where there is none.
+        Without ``must`` it is only what the author gave. Raises `RewriteError` where there is none.
         """
         name = f"{self.store}{'.' if must else ':'}{EXPIRES}"
         column = self._given_column(name)
@@ -300,25 +300,25 @@ class Taking:
         return None
 
     def _column(self, path: str, label: str) -> str | None:
-        said = self._given_column(f"{self.store}.{path}")
-        return said or (label if label in self.table.columns else None)
+        given = self._given_column(f"{self.store}.{path}")
+        return given or (label if label in self.table.columns else None)
 
     def _given_column(self, name: str) -> str | None:
-        """The column that the author says; None where nothing is said."""
-        said = self.take.get(name)
-        if said is None:
+        """The column that the author names; None without one."""
+        given = self.take.get(name)
+        if given is None:
             return None
         self.used.add(name)
-        if said not in self.table.columns:
+        if given not in self.table.columns:
             raise RewriteError(
                 "SM-SEED-008",
-                f"{self.table.location} has no column {said}",
+                f"{self.table.location} has no column {given}",
                 expected=f"one of {', '.join(self.table.columns)}",
-                found=f"--take {name}={said}",
+                found=f"--take {name}={given}",
                 next_action="correct the name of the column",
                 store=self.store,
             )
-        return said
+        return given
 
     def _type(self, column: str, target: Any, path: str) -> Any:
         if self.table.is_json:

@@ -103,7 +103,7 @@ def _whole(old: Files, source: str, *, is_last: bool) -> list[str]:
 
 
 def offsets_in_log(old: Files, source: str) -> list[int]:
-    """The offsets that a file source's log can be taken back to, besides -1, which needs none."""
+    """The offsets that a file source's log can be taken back to, and -1, which needs none."""
     matches = _log_files(old, source)
     return [n for n in sorted({int(each[1]) for each in matches}) if not _chosen(matches, n)[1]]
 

@@ -137,8 +137,8 @@ def _source(
     if name in wanted.taken:
         offset = TAKEN
     elif name in wanted.offsets:
-        said = wanted.offsets[name]
-        offset = NO_OFFSET if said is None else json.dumps(said, separators=(",", ":"))
+        given = wanted.offsets[name]
+        offset = NO_OFFSET if given is None else json.dumps(given, separators=(",", ":"))
     return SourcePlan(name, old, offset, wanted.taken.get(name, ""), after.inputs.get(name, ""))
 
 
@@ -255,7 +255,7 @@ PROVIDERS = {"rocksdb": ROCKSDB_PROVIDER, "hdfs": HDFS_PROVIDER}
 
 @dataclass(frozen=True)
 class RewriteOptions:
-    """The changes to make besides the new code.
+    """The changes to make, other than the new code.
 
     ``conf`` has changes of pinned settings, ``offsets`` the new offset of a source by its name or
     number, in the form of its kind, None for none; ``watermark`` is in milliseconds since 1970.

@@ -60,7 +60,7 @@ from statemigrate.state.protocol import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 # The rows of a store carried along its scripts, as Spark runs them.
@@ -80,10 +80,23 @@ def upgraded(rows: DataFrame, plan: ScriptedRows) -> DataFrame:
     found = along(counted, script, formats, plan.new, merges=not family.is_list)
     return found.select(
         F.col("key").cast(row_type(family.key)).alias("key"),
-        F.col("value").cast(value_type(family)).alias("value"),
+        _value_as(value_type(family)).alias("value"),
         ORIGINS,
         MERGED,
     )
+
+
+def _value_as(kind: DataType) -> Column:
+    """The column ``value`` in another type.
+
+    The rows of `dropDuplicates` have a value without content, which Spark casts to no other one.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import NullType, StructType
+
+    if isinstance(kind, StructType) and all(isinstance(f.dataType, NullType) for f in kind):
+        return F.struct(*(F.lit(None).alias(each.name) for each in kind))
+    return F.col("value").cast(kind)
 
 
 def along(
@@ -104,7 +117,7 @@ def along(
     key, value = formats.types
     found = entries.select(
         F.col("key").cast(key).alias("key"),
-        F.col("value").cast(value).alias("value"),
+        _value_as(value).alias("value"),
         *formats.counted,
     )
     stages = stages_of(script.path, prefer_tables=not formats.carried)
@@ -283,11 +296,11 @@ def _shown(operator: OperatorShape, place: FamilyAddress) -> Column:
 
 
 def with_expirations(
-    entries: DataFrame, plan: EntryFamily, said: Any, batch_time: int
+    entries: DataFrame, plan: EntryFamily, given: Any, batch_time: int
 ) -> DataFrame:
     """Entries with their expirations as the new family has them.
 
-    ``said`` is a number, or an expression of Spark's over ``batch_time``, ``key``,
+    ``given`` is a number, or an expression of Spark's over ``batch_time``, ``key``,
     ``value`` and ``expires``. Where values do not expire any more, those that have expired are left
     out: no code sees them. Raises `RewriteError` for what is no such expression.
     """
@@ -296,20 +309,20 @@ def with_expirations(
 
     if plan.expiry == "ends":
         return entries.where(F.col(EXPIRES) > batch_time)
-    if said is None:
+    if given is None:
         return entries
     timed = entries.withColumn("batch_time", F.lit(batch_time).cast("long"))
     try:
-        moment = F.expr(str(said)).cast("long")
-        unknown = F.raise_error(F.lit(f"{plan.name}: {said} is null for an entry")).cast("long")
+        moment = F.expr(str(given)).cast("long")
+        unknown = F.raise_error(F.lit(f"{plan.name}: {given} is null for an entry")).cast("long")
         return timed.withColumn(EXPIRES, F.coalesce(moment, unknown)).select(*entries.columns)
     except AnalysisException as cause:
         raise RewriteError(
             "SM-REWRITE-043",
-            f"when values of {plan.name} expire is not said in a way that Spark understands",
+            f"when values of {plan.name} expire is not an expression that Spark understands",
             expected="milliseconds since 1970, or an expression over batch_time, key, value "
             "and expires",
-            found=f"{shown(said)}: {str(cause)[:300]}",
+            found=f"{shown(given)}: {str(cause)[:300]}",
             next_action=f"correct --start '{plan.name}:expires=...'; nothing was written",
             store=plan.name,
         ) from cause
@@ -515,7 +528,7 @@ def _whole_key(family: FamilyShape, *, numbered: bool) -> Column:
 class Changes:
     """Changes rows of the operator ``old`` to those of ``new``.
 
-    ``starts`` has what the author said of fields that old rows lack, and of expirations;
+    ``starts`` has the author's answers for fields that old rows lack, and of expirations;
     ``batch_time`` is when the last batch was begun, in milliseconds since 1970.
     """
 
@@ -574,8 +587,8 @@ class Changes:
 
     def _entries(self, plan: EntryFamily) -> DataFrame:
         found = entries_of(self._read(plan), self.old, plan.old)
-        said = self.starts.get(f"{plan.name}:expires")
-        found = with_expirations(found, plan, said, self.batch_time)
+        given = self.starts.get(f"{plan.name}:expires")
+        found = with_expirations(found, plan, given, self.batch_time)
         match plan:
             case MatchedEntries():
                 key = shown_key(self.new, plan.new.store, plan.new.family)

@@ -225,9 +225,9 @@ def _compared(
                 yield Found(f"{which} {name}: {error.headline}: {error.found}", "problem")
                 continue
             is_same = found == noted
-            said = f"{noted.count:,} rows, checksum {noted.text}"
+            recorded = f"{noted.count:,} rows, checksum {noted.text}"
             other = "" if is_same else f"; found {found.count:,} rows, checksum {found.text}"
-            yield Found.of(f"{which} {name}: {said}{other}", is_fine=is_same)
+            yield Found.of(f"{which} {name}: {recorded}{other}", is_fine=is_same)
 
 
 def _join_problems(operator: OperatorShape, reader: StateReader) -> list[tuple[str, bool]]:

@@ -62,7 +62,7 @@ class Found:
 
 @dataclass(frozen=True)
 class MadePages:
-    """The pages that a rewrite has made: of which ``operator``, and the ``record`` of them."""
+    """The pages that a rewrite has made: their ``operator`` and their ``record``."""
 
     operator: int
     record: PagesRecord

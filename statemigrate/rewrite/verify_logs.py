@@ -89,7 +89,7 @@ class _Recorded:
                 "untried",
             )
         if self._is_of_a_foreign_log(name) and self._has_gone_on:
-            return Found(f"new {name}: its source may have written it anew since", "untried")
+            return Found(f"new {name}: its source may have written it again since", "untried")
         return Found(f"new {name} is not what the rewrite wrote", "problem")
 
     def _missing(self, name: str) -> Found | None:
@@ -111,7 +111,7 @@ class _Recorded:
         return any(each[2] and int(each[1]) >= int(match[1]) for each in others if each)
 
     def _is_of_a_foreign_log(self, name: str) -> bool:
-        """Whether only its source knows when a file is written anew: not that of its beginning."""
+        """Whether only its source knows when a file is written again: not that of its beginning."""
         parts = name.split("/", 2)
         return parts[0] == "sources" and parts[1] not in self.record.taken and parts[2] != "0"
 
@@ -211,12 +211,13 @@ class _Derived:
             text = f"new source {source.name}: its log has the same files taken as the old one's"
             return Found(text, "fine")
         lacking, further = sorted(before - after), sorted(after - before)
-        said = [f"{len(lacking):,} that the old one's has" if lacking else ""]
-        said += [f"{len(further):,} more" if further else ""]
+        differences = [f"{len(lacking):,} that the old one's has" if lacking else ""]
+        differences += [f"{len(further):,} more" if further else ""]
         examples = ", ".join(each.path for each in (lacking or further)[:_EXAMPLES])
         return Found(
             f"new source {source.name}: of the files taken its log "
-            f"{'lacks' if lacking else 'has'} {' and has '.join(filter(None, said))}: {examples}",
+            f"{'lacks' if lacking else 'has'} {' and has '.join(filter(None, differences))}: "
+            f"{examples}",
             "problem",
         )
 

@@ -77,7 +77,7 @@ class WindowComparison:
     ``others`` counts the windows that the new code does not make, ``other_rows`` the rows in them.
     Windows, and sessions, that begin at ``right_from`` or later, in microseconds since 1970, hold
     what they would hold had the new code run from the beginning: no event before the rewrite was in
-    one. None where this cannot be said.
+    one. None where this is unknown.
     """
 
     verdict: Verdict
@@ -171,7 +171,7 @@ def _next_start(window: TimeWindow, timestamp: int) -> int:
 
 
 def _has_all(starts: Micros, window: TimeWindow, watermark: int) -> bool:
-    """Whether there are events of which the new code would have left just these windows.
+    """Whether there are events from which the new code would have left just these windows.
 
     An event is in windows that begin one slide after the other, at least as many as whole slides go
     into the length. Only the earliest of them may be gone. So of windows that stand in a row, none

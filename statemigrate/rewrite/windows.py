@@ -6,9 +6,11 @@ The windows that a query makes of event times, in microseconds since 1970.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
+
+from statemigrate.rewrite.probe_expressions import Expression
 
 _UNITS = (
     ("day", 86_400_000_000),
@@ -56,10 +58,10 @@ class TimeWindow:
     @property
     def text(self) -> str:
         """As a person says it."""
-        said = f"windows of {duration(self.length)}"
+        text = f"windows of {duration(self.length)}"
         if not self.is_tumbling:
-            said += f" every {duration(self.slide)}"
-        return said + (f", from {duration(self.offset)} on" if self.offset else "")
+            text += f" every {duration(self.slide)}"
+        return text + (f", from {duration(self.offset)} on" if self.offset else "")
 
     def to_json(self) -> dict[str, object]:
         """As a plan's document has it."""
@@ -129,12 +131,13 @@ class KeyMeaning:
 
     ``expression`` is over columns of the sources, and the same in each run of the same code.
     ``window`` is None for a column that has none, and for a struct that looks like one and is of
-    another making.
+    another making. ``tree`` is the expression itself, None where only its text was recorded.
     """
 
     name: str
     expression: str
     window: Window | None = None
+    tree: Expression | None = field(default=None, compare=False, repr=False)
 
 
 Meanings = Mapping[int, tuple[KeyMeaning, ...]]

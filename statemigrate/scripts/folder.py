@@ -14,8 +14,9 @@ from statemigrate.formats import Format
 from statemigrate.migration import Lineage, check_store_name
 from statemigrate.quoting import argument
 from statemigrate.scripts.choosing import Details, Entry, chosen, details, entries
-from statemigrate.scripts.inference import KeyChange, Transforms, infer_rekeying, infer_transforms
+from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.lens_inference import NotDeclarableError, declaration
+from statemigrate.scripts.rekeying import KeyChange, infer_rekeying
 from statemigrate.scripts.survey import Survey, survey
 
 _TEMPLATE = "script.py.mako"

@@ -18,6 +18,8 @@ from statemigrate.formats import Avro, Format, Struct
 from statemigrate.scripts.source import assignment
 
 Formats = Mapping[str, Format | None]
+WINDOW_AROUND = "window_around"
+"""The function of this package that the functions of a script may call."""
 PLACEHOLDER = "pass"
 """Stands for a format or for functions where a template is rendered without any."""
 
@@ -26,14 +28,19 @@ _KINDS = (
     *(ast.Dict, ast.List, ast.Tuple, ast.ListComp, ast.DictComp, ast.comprehension),
     *(ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Subscript, ast.Constant),
     *(ast.IfExp, ast.Compare, ast.Is, ast.BoolOp, ast.Or, ast.UnaryOp, ast.USub),
+    *(ast.BinOp, ast.Add, ast.Mod, ast.Slice),
     *(ast.Load, ast.Store),
 )
 """What functions that take values from one format to another are made of."""
 _NAMES = {
     *("Value", "UTC", "date", "datetime", "time", "timedelta", "Decimal", "NotImplementedError"),
     *("bool", "bytes", "float", "format", "int", "list", "str"),
+    *("Any", "len", "max", "min", WINDOW_AROUND),
 }
-_ATTRIBUTES = {"combine", "date", "encode", "fromhex", "fromisoformat", "get", "items", "replace"}
+_ATTRIBUTES = {
+    *("combine", "date", "encode", "fromhex", "fromisoformat", "get", "items", "replace"),
+    *("lower", "lstrip", "rstrip", "strip", "upper"),
+}
 
 
 def prove_functions(source: str, lenses: Iterable[str] = ()) -> None:

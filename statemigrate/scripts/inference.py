@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import keyword
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statemigrate.formats import Format
@@ -191,26 +191,6 @@ def added(name: str, filling: Doc) -> Comment:
 def removed(name: str, filling: Doc) -> Comment:
     """Ask for the value of a field that ``upgrade`` drops."""
     return _comment(f"`{name}` was removed: is {_short(filling)} right?")
-
-
-def new_column(name: str, kind: str) -> Comment:
-    """Ask for the value of a key's column that nothing old becomes."""
-    return Comment(f"{_WORD} what is the `{name}` ({kind}) of an old key?")
-
-
-def column_of_value(name: str) -> Comment:
-    """Ask whether a key's column is the value's field of that name."""
-    return Comment(f"{_WORD} is the new key's `{name}` that of the value?")
-
-
-def column_changed(name: str, old: str, new: str) -> Comment:
-    """Ask whether a key's column still means the same."""
-    return Comment(f"{_WORD} `{name}` was {old} and becomes {new}: is it the same?")
-
-
-def merged() -> Comment:
-    """Ask what two values make."""
-    return Comment(f"{_WORD} what do two values make, whose new keys are the same?")
 
 
 def lost_field(name: str) -> Comment:
@@ -426,6 +406,7 @@ def _label(where: str, *path: str) -> str:
 _MODULES = {
     "datetime": ("UTC", "date", "datetime", "time", "timedelta"),
     "decimal": ("Decimal",),
+    "typing": ("Any",),
 }
 
 
@@ -481,81 +462,3 @@ def library_imports(source: str) -> str:
         if needed:
             lines.append(f"from {module} import {', '.join(needed)}")
     return "\n".join(lines)
-
-
-# Writes the functions of a script that changes keys, as far as the columns tell.
-
-
-@dataclass(frozen=True)
-class KeyChange:
-    """The columns of keys before and after; with ``is_list`` several entries may have one key."""
-
-    old: Format
-    new: Format
-    is_list: bool = False
-
-    @property
-    def changes(self) -> bool:
-        """Whether the columns differ."""
-        return _columns(self.old) != _columns(self.new)
-
-    @property
-    def may_meet(self) -> bool:
-        """Whether two old keys may become one new key."""
-        return not self.is_list and not _columns(self.old).items() <= _columns(self.new).items()
-
-
-def infer_rekeying(old: Format, new: Format, keys: KeyChange) -> Transforms:
-    """Return `rekey`, `merge` where keys may meet, and `upgrade` where the value changes too.
-
-    Columns go by name. What a new column is, and what two values make, are questions.
-    """
-    parts = [_rekey(old, keys)]
-    if keys.may_meet:
-        parts.append(_merge(new))
-    if old.fingerprint == new.fingerprint:
-        return Transforms("\n\n\n".join(parts), "")
-    upgrade = infer_transforms(old, new, back=False)
-    return Transforms("\n\n\n".join([upgrade.source, *parts]), upgrade.imports)
-
-
-def _rekey(old: Format, keys: KeyChange) -> str:
-    lines = "\n".join(_entries(old, keys))
-    return f"def rekey(key: Value, value: Value) -> Value:\n    return {{\n{lines}\n    }}"
-
-
-def _entries(old: Format, keys: KeyChange) -> Iterator[str]:
-    before, held = _columns(keys.old), _columns(old)
-    for field in keys.new.schema.fields:
-        name, kind = quoted(field.name), _kind(field)
-        source = "key" if field.name in before else "value" if field.name in held else ""
-        known = {"key": before, "value": held, "": {}}[source].get(field.name)
-        if source != "key" or known != kind:
-            yield f"        {render(_asked(field, source, str(known), kind), 8)}"
-        yield f"        {name}: {f'{source}[{name}]' if source else 'None'},"
-
-
-def _asked(field: Field, source: str, known: str, kind: str) -> Doc:
-    if not source:
-        return new_column(field.name, kind)
-    if known != kind:
-        return column_changed(field.name, known, kind)
-    return column_of_value(field.name)
-
-
-def _merge(new: Format) -> str:
-    if not new.schema.fields:
-        return "def merge(first: Value, second: Value) -> Value:\n    return first"
-    return (
-        f"{render(merged())}\n"
-        "def merge(first: Value, second: Value) -> Value:\n"
-        '    raise NotImplementedError("return one value in the format `new`")'
-    )
-
-
-def _kind(field: Field) -> str:
-    return type_name(without_none(field.type))
-
-
-def _columns(format: Format) -> dict[str, str]:
-    return {field.name: _kind(field) for field in format.schema.fields}

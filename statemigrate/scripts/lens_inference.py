@@ -5,7 +5,7 @@ A field has another name only where the author says so: two formats alone do not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,8 +47,11 @@ class NotDeclarableError(Exception):
 
 
 @dataclass(frozen=True)
-class _Call:
-    """One lens as it is written: its function, and what that is given."""
+class LensCall:
+    """One lens as it is written: its function, and what that is given.
+
+    What it is given may be the lenses of a list's elements, or a function by its `Name`.
+    """
 
     name: str
     arguments: tuple[Any, ...]
@@ -58,32 +61,62 @@ class _Call:
     @property
     def lens(self) -> Lens:
         """The lens itself."""
-        given = [
-            Chain(tuple(each.lens for each in one)) if isinstance(one, list) else one
-            for one in self.arguments
-        ]
+        given = [_given(one) for one in self.arguments]
         made: Lens = getattr(lenses, self.name)(*given, **self.options)
         return made
 
     @property
     def source(self) -> Doc:
-        parts = [_lens(one) if isinstance(one, list) else _text(one) for one in self.arguments]
+        """The call as it is written."""
+        parts = [lens_source(one) if _is_chain(one) else _text(one) for one in self.arguments]
         parts += [f"{name}={_text(value)}" for name, value in self.options.items()]
         commas: tuple[Doc, ...] = tuple(each for part in parts for each in (", ", part))
         return (self.name, "(", *commas[1:], ")")
 
     @property
     def names(self) -> set[str]:
-        inner = [each for one in self.arguments if isinstance(one, list) for each in one]
+        """The names of lenses in it."""
+        inner = [each for one in self.arguments if _is_chain(one) for each in one]
         nested = {name for each in inner for name in each.names}
         return {self.name, *nested, *(["lens"] if inner else [])}
 
 
+@dataclass(frozen=True)
+class Name:
+    """A function of a script, as a lens is given it."""
+
+    name: str
+    function: Callable[[Any], Any]
+
+
+def _is_chain(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], LensCall)
+
+
+def _given(value: Any) -> Any:
+    if _is_chain(value):
+        return Chain(tuple(each.lens for each in value))
+    return value.function if isinstance(value, Name) else value
+
+
 def _text(value: Any) -> str:
-    return quoted(value) if isinstance(value, str) else leaf_literal(value)
+    match value:
+        case Name(name=name):
+            return name
+        case dict():
+            pairs = [f"{_text(key)}: {_text(each)}" for key, each in value.items()]
+            return f"{{{', '.join(pairs)}}}"
+        case tuple():
+            return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
+        case list():
+            return f"[{', '.join(map(_text, value))}]"
+        case str():
+            return quoted(value)
+    return leaf_literal(value)
 
 
-def _lens(calls: Sequence[_Call]) -> Doc:
+def lens_source(calls: Sequence[LensCall]) -> Doc:
+    """The source ``lens(...)`` of several lenses, one a line."""
     lines: list[Doc] = []
     for each in calls:
         lines += [*each.questions, (each.source, ",")]
@@ -122,7 +155,7 @@ def declaration(old: Format, new: Format, renames: Mapping[str, str] | None = No
     except (ScriptError, FormatError) as cause:
         raise NotDeclarableError(f"{cause.summary} Expected {cause.expected}") from cause
     names = {"lens", *(name for each in calls for name in each.names)}
-    source = f"change = {render(_lens(calls))}"
+    source = f"change = {render(lens_source(calls))}"
     return Declaration(source, library_imports(source), tuple(sorted(names)))
 
 
@@ -145,7 +178,9 @@ def _check(format: Format, paths: Any, side: str) -> None:
             )
 
 
-def _between(old: Record, new: Record, at: Path, renames: Mapping[Path, Path]) -> Iterator[_Call]:
+def _between(
+    old: Record, new: Record, at: Path, renames: Mapping[Path, Path]
+) -> Iterator[LensCall]:
     """The lenses between two structs at a place of the whole value."""
     given = {
         one[len(at) :]: other[len(at) :]
@@ -173,7 +208,7 @@ def _between(old: Record, new: Record, at: Path, renames: Mapping[Path, Path]) -
     yield from _moved(rest, wanted, [each for each in pairs if each.reason == Reason.MOVED], at)
     for each in pairs:
         if each.reason == Reason.KEPT and each.old != each.new:
-            yield _Call("rename", (_joined(at, each.old), each.new[-1]))
+            yield LensCall("rename", (_joined(at, each.old), each.new[-1]))
         yield from _typed(_at(rest, each.old), _at(wanted, each.new), (*at, *each.new), renames)
     for leaf in come:
         yield _added(wanted, leaf, at)
@@ -187,14 +222,14 @@ def _deeper(one: Path, other: Path, old: Record, new: Record) -> bool:
     return all(each is not None and isinstance(without_none(each.type), Record) for each in sides)
 
 
-def _renamed(one: Path, other: Path, at: Path) -> Iterator[_Call]:
+def _renamed(one: Path, other: Path, at: Path) -> Iterator[LensCall]:
     if one[:-1] == other[:-1]:
-        yield _Call("rename", (_joined(at, one), other[-1]))
+        yield LensCall("rename", (_joined(at, one), other[-1]))
     else:
-        yield _Call("move", (_joined(at, one), _joined(at, other)))
+        yield LensCall("move", (_joined(at, one), _joined(at, other)))
 
 
-def _moved(old: Record, new: Record, pairs: Sequence[Pair], at: Path) -> Iterator[_Call]:
+def _moved(old: Record, new: Record, pairs: Sequence[Pair], at: Path) -> Iterator[LensCall]:
     """Fields that go into a struct or out of one: as a whole, or one by one."""
     whole = {}
     for name, record, paths in _structs(old, new, pairs):
@@ -204,16 +239,16 @@ def _moved(old: Record, new: Record, pairs: Sequence[Pair], at: Path) -> Iterato
         label = _joined(at, (name,))
         one, other = _joined(at, paths[0]), paths[0][-1]
         if len(paths[0]) > 1:
-            yield _Call("unwrap", (label,), questions=(moved(one, _joined(at, (other,))),))
+            yield LensCall("unwrap", (label,), questions=(moved(one, _joined(at, (other,))),))
         else:
             names = [path[-1] for path in paths]
             asked = moved(one, f"{label}.{paths[0][-1]}")
-            yield _Call("wrap", (label, *names), questions=(asked,))
+            yield LensCall("wrap", (label, *names), questions=(asked,))
     gone = {path for paths in whole.values() for path in paths}
     for each in pairs:
         if each.old not in gone:
             there, back = _joined(at, each.old), _joined(at, each.new)
-            yield _Call("move", (there, back), questions=(moved(there, back),))
+            yield LensCall("move", (there, back), questions=(moved(there, back),))
 
 
 def _structs(
@@ -243,7 +278,7 @@ def _leaves(record: Record, path: Path, there: Sequence[Path]) -> Iterator[Path]
         yield from _leaves(record, (*path, each.name), there)
 
 
-def _dropped(record: Record, path: Path, at: Path, come: Sequence[str]) -> _Call:
+def _dropped(record: Record, path: Path, at: Path, come: Sequence[str]) -> LensCall:
     label, found = _joined(at, path), _at(record, path)
     options = {} if accepts_none(found.type) else {"back": _leaf(filling(found), label)}
     asked = [question(f"`{label}` goes nowhere: is it meant to be lost?")]
@@ -252,15 +287,15 @@ def _dropped(record: Record, path: Path, at: Path, come: Sequence[str]) -> _Call
         asked.append(
             Comment(f"If it becomes `{come[0]}`, write this again with --rename {renamed}")
         )
-    return _Call("drop", (label,), options, tuple(asked))
+    return LensCall("drop", (label,), options, tuple(asked))
 
 
-def _added(record: Record, path: Path, at: Path) -> _Call:
+def _added(record: Record, path: Path, at: Path) -> LensCall:
     label, found = _joined(at, path), _at(record, path)
     value = _leaf(filling(found), label)
     asked = added(label, leaf_literal(value))
     kept = () if value is None else (value,)
-    return _Call("add", (label, ddl_of(found.type), *kept), questions=(asked,))
+    return LensCall("add", (label, ddl_of(found.type), *kept), questions=(asked,))
 
 
 def _leaf(value: Any, label: str) -> Any:
@@ -269,7 +304,7 @@ def _leaf(value: Any, label: str) -> Any:
     return value
 
 
-def _typed(one: Field, other: Field, at: Path, renames: Mapping[Path, Path]) -> Iterator[_Call]:
+def _typed(one: Field, other: Field, at: Path, renames: Mapping[Path, Path]) -> Iterator[LensCall]:
     """The lenses for what is in a field, which has its new name already."""
     old, new, label = without_none(one.type), without_none(other.type), ".".join(at)
     if layout(old) == layout(new):
@@ -285,19 +320,19 @@ def _typed(one: Field, other: Field, at: Path, renames: Mapping[Path, Path]) -> 
             yield _cast(old, new, label)
 
 
-def _inner(name: str, before: Node, after: Node, label: str) -> _Call:
+def _inner(name: str, before: Node, after: Node, label: str) -> LensCall:
     old, new = without_none(before), without_none(after)
     if not isinstance(old, Record) or not isinstance(new, Record):
         raise NotDeclarableError(f"what is in {label} changes its type")
-    return _Call(name, (label, list(_between(old, new, (), {}))))
+    return LensCall(name, (label, list(_between(old, new, (), {}))))
 
 
-def _cast(old: Node, new: Node, label: str) -> _Call:
+def _cast(old: Node, new: Node, label: str) -> LensCall:
     asked: Doc | None = None
     if (kind_of(old), kind_of(new)) == ("integer", "decimal") and not _is_whole(new):
         # Whole units, or the smallest ones as with `scale`: the types do not tell.
         asked = question(f"does `{label}` count whole units? Of cents make scale(..., places=2).")
-    call = _Call("cast", (label, ddl_of(new)), questions=(asked,) if asked else ())
+    call = LensCall("cast", (label, ddl_of(new)), questions=(asked,) if asked else ())
     record = Record("one", (Field(label.replace(".", "_"), old),))
     plain = replace(call, arguments=(record.fields[0].name, call.arguments[1]))
     try:
@@ -343,7 +378,7 @@ def _at(record: Record, path: Path) -> Field:
 
 
 def _without(record: Record, paths: Any) -> Record:
-    """A struct without some fields, and without the structs of which nothing is left."""
+    """A struct without some fields, and without the structs that are empty then."""
     fields = []
     for each in record.fields:
         inner = [path[1:] for path in paths if path[0] == each.name]

@@ -8,7 +8,7 @@ import re
 import sys
 import tokenize
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,7 +123,14 @@ class Script:
 
     def was_applied_as(self, recorded: str) -> bool:
         """Whether a checksum that was recorded when a script was applied is this one's."""
-        return recorded in (self.checksum, self.text_checksum)
+        own = self.replaces.get(self.get("revision"))
+        return recorded in (self.checksum, self.text_checksum, own)
+
+    @property
+    def replaces(self) -> Mapping[str, str]:
+        """The checksums of the scripts that were squashed into this one, by revision."""
+        found = self.get("replaces", {})
+        return found if isinstance(found, dict) else {}
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:
@@ -147,6 +154,17 @@ class _UncachedLoader(SourceFileLoader):
         raise OSError(f"no cache for {path}")
 
 
+class _GivenLoader(_UncachedLoader):
+    """Loads a text that is not in the file yet."""
+
+    def __init__(self, name: str, path: str, text: bytes) -> None:
+        super().__init__(name, path)
+        self._text = text
+
+    def get_data(self, path: Any) -> bytes:
+        return self._text if path == self.path else super().get_data(path)
+
+
 def script_files(versions: Path) -> list[Path]:
     """Return the files of the folder that are scripts, by name.
 
@@ -156,16 +174,21 @@ def script_files(versions: Path) -> list[Path]:
     return sorted(path for path in files if not path.name.startswith((".", "_")))
 
 
-def load(path: Path) -> Script:
-    """Load one script. Raises ScriptError or FormatError, with ``path`` and ``line`` if known."""
+def load(path: Path, text: bytes | None = None) -> Script:
+    """Load one script; with ``text``, what is to be written there, in place of the file's.
+
+    Raises ScriptError or FormatError, with ``path`` and ``line`` if known.
+    """
     # The name is in no worker's sys.modules, so cloudpickle takes the functions by value.
     name = "migration_" + re.sub(r"\W", "_", path.stem)
-    loader = _UncachedLoader(name, str(path))
+    loader = (
+        _UncachedLoader(name, str(path)) if text is None else _GivenLoader(name, str(path), text)
+    )
     spec = spec_from_file_location(name, path, loader=loader)
     assert spec is not None, "a loader was given"  # noqa: S101
     module = module_from_spec(spec)
     try:
-        source = decode_source(path.read_bytes())
+        source = decode_source(path.read_bytes() if text is None else text)
         with importable_siblings(path.parent) as siblings:
             loader.exec_module(module)
     except FormatError as cause:

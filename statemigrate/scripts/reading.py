@@ -6,7 +6,7 @@ Turns a loaded script into a Migration, or says which part is missing.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
 from typing import Any
 
@@ -202,7 +202,7 @@ def rekey_in(script: Script) -> Rekey | None:
         raise wrong_part(
             "SM-SCRIPT-018",
             script,
-            "`rekey` gives keys of which nothing is said.",
+            "`rekey` gives keys that no format describes.",
             expected='the format of the new keys, as in new_key = Struct("customer STRING")',
             found="no `new_key`",
             next_action="add `new_key`; where it is as before, copy the key's columns",
@@ -341,6 +341,7 @@ def read(script: Script) -> Migration:
         upgrade_table=table_in(script),
         change=script.get("change"),
         lossless=_lossless(script),
+        replaces=_replaces(script),
     )
 
 
@@ -452,6 +453,25 @@ def _drops(script: Script) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _replaces(script: Script) -> Mapping[str, str]:
+    """The scripts that were squashed into this one."""
+    written: Any = script.get("replaces", {})
+    is_sound = isinstance(written, dict) and all(
+        isinstance(each, str) for pair in written.items() for each in pair
+    )
+    if is_sound and (not written or script.get("revision") in written):
+        return dict(written)
+    raise wrong_part(
+        "SM-SCRIPT-038",
+        script,
+        "`replaces` does not say which scripts were squashed into this one.",
+        expected="a dict of revisions and checksums, this script's revision among them, as "
+        "`statemigrate new STORE --squash REVISION` writes it",
+        found=f"{written!r:.200}",
+        next_action="restore `replaces`, or remove it if no scripts were squashed",
+    )
+
+
 def _no_fields(script: Script, found: str) -> ScriptError:
     return wrong_part(
         "SM-SCRIPT-026",
@@ -473,6 +493,7 @@ _PARTS = (
     examples_in,
     _drops,
     _lossless,
+    _replaces,
     new_key_in,
     rekey_in,
     merge_in,

@@ -89,9 +89,9 @@ def render(doc: Doc, margin: int = 0) -> str:
     return "".join(render(each, margin) for each in doc)
 
 
-def _comment(said: Comment, room: int) -> str:
-    whole = comment(said.text + said.more)
-    return whole if len(whole) <= room else comment(said.text, room)
+def _comment(given: Comment, room: int) -> str:
+    whole = comment(given.text + given.more)
+    return whole if len(whole) <= room else comment(given.text, room)
 
 
 # Plain values as Python source: the one writer of literals in generated scripts.

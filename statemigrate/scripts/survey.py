@@ -201,7 +201,21 @@ class _Reading:
                 self.places[str(path)] = (_text(script, "store"), _text(script, "revision"))
                 self.follows[str(path)] = _text(script, "down_revision")
                 self.scripts.append(script)
+        self._leave_out_replaced()
         self.scripts.sort(key=lambda script: script.created)
+
+    def _leave_out_replaced(self) -> None:
+        """Scripts that were squashed into another one may still lie there."""
+        replaced = {
+            (script.get("store"), revision)
+            for script in self.scripts
+            for revision in script.replaces
+            if revision != script.get("revision")
+        }
+        for path in [path for path, place in self.places.items() if place in replaced]:
+            del self.places[path], self.follows[path]
+            self.unread = [each for each in self.unread if each != path]
+        self.scripts = [each for each in self.scripts if str(each.path) in self.places]
 
     def read(self) -> None:
         for script in self.scripts:

@@ -25,6 +25,7 @@ from statemigrate.errors import ScriptError
 from statemigrate.formats import Format
 from statemigrate.scripts.generated_script import (
     PLACEHOLDER,
+    WINDOW_AROUND,
     Formats,
     prove_formats,
     prove_functions,
@@ -102,6 +103,8 @@ def _imported(formats: Formats, transforms: Transforms | None, *, functions: boo
     lenses = transforms.lenses if transforms else ()
     names = imported_names(formats.values(), functions=functions and not lenses)
     more = [f"from statemigrate.lenses import {', '.join(lenses)}"] if lenses else []
+    if transforms and f"{WINDOW_AROUND}(" in transforms.source:
+        more.append(f"from statemigrate.windows import {WINDOW_AROUND}")
     return "\n".join([", ".join(names), *more])
 
 
@@ -155,7 +158,7 @@ def _alembic(
         raise _unknown_alembic()
     setattr(alembic, _WRITES, partial(_generate, write, formats))
     alembic.messaging_opts = {"quiet": True}
-    # Scripts that alembic alone would not get past: broken ones of this store are said before.
+    # Scripts that alembic alone would not get past: broken ones of this store are reported first.
     alembic.revision_map = RevisionMap(
         lambda: [AlembicScript(s.module, s.get("revision"), s.path) for s in scripts]
     )

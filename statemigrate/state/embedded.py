@@ -224,7 +224,7 @@ def _picked(
 
 
 _BATCHES = 20
-"""How far back a rate is reckoned from."""
+"""How far back a rate is measured."""
 
 
 class EmbeddedState:

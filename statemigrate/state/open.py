@@ -62,7 +62,9 @@ def is_embedded(checkpoint: str | Path) -> bool:
     return directory_of(str(checkpoint)).is_embedded
 
 
-def open_state(checkpoint: str | Path, lineages: Mapping[str, Lineage], project: Project) -> State:
+def open_committed(
+    checkpoint: str | Path, lineages: Mapping[str, Lineage], project: Project
+) -> State:
     """The committed state of a checkpoint, read without disturbing a query that may be running.
 
     Raises `CheckpointError` where there is nothing to read, `LineageError` for a target of a store
@@ -204,8 +206,8 @@ class Scripts:
 
     @contextmanager
     def opened(self, checkpoint: str | Path) -> Iterator[State]:
-        """The state of a checkpoint, as `open_state` opens it."""
-        with closing(open_state(checkpoint, dict(self.lineages), self.project)) as state:
+        """The state of a checkpoint, as `open_committed` opens it."""
+        with closing(open_committed(checkpoint, dict(self.lineages), self.project)) as state:
             yield state
 
 

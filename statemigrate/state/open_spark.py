@@ -47,10 +47,12 @@ def open_spark_state(
     lineages: Mapping[str, Lineage],
     project: Project,
     files: Remembered,
+    batch: int | None = None,
 ) -> SparkState:
-    """The state as of the last committed batch; see `statemigrate.state.open.open_state`."""
+    """The state of a committed batch, the last one by default; see `open_committed`."""
     newest = StoredCheckpoint(checkpoint, operator=project.operator, files=files)
-    batch = newest.committed_batch()
+    if batch is None:
+        batch = newest.committed_batch()
     reader = newest.at(batch)
     found = _operator_stores(reader, batch, project)
     operators = OperatorRows(reader, found, lineages)
@@ -215,7 +217,7 @@ class Pages:
 class PagedState(SparkState):
     """See `statemigrate.state.protocol.State`; as of ``batch``, the last committed one.
 
-    ``operator_state`` has, besides the ``pages``, the state of other operators of the query.
+    ``operator_state`` has, next to the ``pages``, the state of other operators of the query.
     """
 
     engine = "paged"

@@ -67,7 +67,7 @@ class Share:
 
 ALL = Share(1, 1)
 Shares = Mapping[str, Mapping[int, Share]]
-"""By family and partition, what of it is read; all of it where nothing is said."""
+"""By family and partition, the part that is read; all of it where there is no entry."""
 
 
 @dataclass

@@ -35,7 +35,7 @@ _MANY = 50_000
 class UserRows:
     """The rows of a family. A batch has the columns of `schema`.
 
-    These are ``key`` and ``value``, structs; ``user_key``, of a map; ``index``, of rows of which a
+    These are ``key`` and ``value``, structs; ``user_key``, of a map; ``index``, of rows when a
     key has several, in their order; ``expires_at``, of values that expire; ``partition_id``. Where
     they are ``grouped``, the rows of a join are a list under each key, without the times of state
     format 4: those of one key stand together.
@@ -282,7 +282,7 @@ def _taken(structs: pa.StructArray, places: Sequence[int], kind: pa.StructType) 
 
 
 def _indexes(lists: pa.ListArray) -> pa.Array:
-    """The place of each element in its list, of which none is null, counted from 0."""
+    """The place of each element in its list, counted from 0. No list is null."""
     lengths = numpy_array(lists.value_lengths()).astype(np.int64)
     starts = np.cumsum(lengths) - lengths
     return arrow_array(np.arange(int(lengths.sum())) - np.repeat(starts, lengths))

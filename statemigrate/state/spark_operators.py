@@ -51,8 +51,8 @@ def stored_revision(lineage: Lineage, value: Format, key: Format, record: StoreR
 
 def _fitting(lineage: Lineage, value: Format, key: Format) -> Iterator[str]:
     for revision, format in zip(lineage.revisions, lineage.formats, strict=True):
-        said = lineage.key_of(revision)
-        if _is_same(format, value) and (said is None or _is_same(said, key)):
+        given = lineage.key_of(revision)
+        if _is_same(format, value) and (given is None or _is_same(given, key)):
             yield revision
 
 

@@ -21,14 +21,14 @@ class EmbeddedCatalog:
 
     def __init__(self, checkpoint: str, project: Project, batch: int | None) -> None:
         self._checkpoint, self._project = checkpoint, project
-        self._state = EmbeddedState(checkpoint, batch)
+        self.state = EmbeddedState(checkpoint, batch)
         # Its files are linked into a directory of the reader's own, which goes with the tables.
-        weakref.finalize(self, self._state.close)
+        self._finalizer = weakref.finalize(self, self.state.close)
 
     @property
     def batch(self) -> int:
         """See `Catalog`."""
-        return self._state.batch
+        return self.state.batch
 
     @cached_property
     def batches(self) -> tuple[int, ...]:
@@ -43,22 +43,26 @@ class EmbeddedCatalog:
     @property
     def stores(self) -> tuple[str, ...]:
         """See `Catalog`."""
-        return tuple(self._state.stores)
+        return tuple(self.state.stores)
 
     @property
     def names(self) -> frozenset[str]:
         """See `Catalog`."""
         return frozenset(self.stores)
 
+    def close(self) -> None:
+        """See `Catalog`."""
+        self._finalizer()
+
     def rows(self, name: str) -> StoreRows:
         """See `Catalog`."""
-        stored = self._state.stores[name]
+        stored = self.state.stores[name]
         survey = self._project.survey
         if survey is not None:
             survey.require(name)
         lineage = survey.lineages.get(name) if survey else None
         parts = [
-            (EmbeddedRows(self._state, stored, each), each.revision, each.format)
+            (EmbeddedRows(self.state, stored, each), each.revision, each.format)
             for each in stored.families
         ]
         return joined_parts(name, parts, lineage, self._project, self._checkpoint)

@@ -23,10 +23,12 @@ from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.state import CommittedState
 from statemigrate.checkpoint.state import StoredFamily as SparkFamily
 from statemigrate.errors import TransformError
-from statemigrate.files import Files
+from statemigrate.files.cached import Remembered
+from statemigrate.formats import Format
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.project import Project
+from statemigrate.state.protocol import State
 from statemigrate.state.rows import UserRows, is_variable
 
 if TYPE_CHECKING:
@@ -199,8 +201,15 @@ class Catalog(Protocol):
     def names(self) -> frozenset[str]:
         """The names of all of them."""
 
+    @property
+    def state(self) -> State:
+        """The stores with their families, which a processor would access at this batch."""
+
     def rows(self, name: str) -> StoreRows:
         """The rows of one of them."""
+
+    def close(self) -> None:
+        """Remove what reading has copied."""
 
 
 def joined_parts(
@@ -239,7 +248,7 @@ def joined_parts(
 class SparkCatalog:
     """The stores of a checkpoint of Spark's own state; see `Catalog`."""
 
-    def __init__(self, files: Files, project: Project, batch: int | None) -> None:
+    def __init__(self, files: Remembered, project: Project, batch: int | None) -> None:
         CheckpointDirectory(files).require_query()
         self._files, self._project = files, project
         self._state = CommittedState(files, batch)
@@ -269,6 +278,18 @@ class SparkCatalog:
     def names(self) -> frozenset[str]:
         """See `Catalog`."""
         return frozenset({*self._stores, *self._internal})
+
+    @cached_property
+    def state(self) -> State:
+        """See `Catalog`."""
+        from statemigrate.state.open_spark import open_spark_state
+
+        return open_spark_state(
+            self.location, self._lineages, self._project, self._files, batch=self.batch
+        )
+
+    def close(self) -> None:
+        """See `Catalog`: there is nothing."""
 
     def rows(self, name: str) -> StoreRows:
         """See `Catalog`."""
@@ -308,7 +329,7 @@ class SparkCatalog:
             for store in self._of_operator(families):
                 owners.setdefault(store.name, []).append(number)
                 found[f"{number}.{store.name}"] = store
-        # A name that two operators have is told apart by their numbers.
+        # The operator's number distinguishes a name that two operators have.
         return {
             name if len(owners[name]) == 1 else f"operator-{number}.{name}": store
             for key, store in found.items()
@@ -316,13 +337,18 @@ class SparkCatalog:
         }
 
     def _of_operator(self, families: list[SparkFamily]) -> Iterator[_SparkStore]:
+        operator = self._project.operator
         if is_variable(families[0]):
-            from statemigrate.native.operators import is_pages
+            from statemigrate.native.operators import is_pages, name_in
 
             named = {each.family.name: each for each in families}
+            if isinstance(operator, str) and operator != name_in(named):
+                return
             if any(map(is_pages, named)):
                 yield from self._of_pages(named)
             yield from self._of_variables(named)
+            return
+        if isinstance(operator, str):
             return
         lineages = self._lineages
         own = {store: name for name, store in self._project.stores.items()}

@@ -21,8 +21,10 @@ from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
 from statemigrate.native.retrying import is_missing
 from statemigrate.quoting import html_text
+from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
+from statemigrate.state.protocol import Entry
 from statemigrate.state.sql import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
@@ -40,12 +42,13 @@ _IN_BATCH = 50_000
 """Rows of a difference that are given at once."""
 
 
-def open_state(
+def open_state(  # noqa: PLR0913 - all but one by name
     checkpoint: str | Path,
     *,
     batch: int | None = None,
     migrations: str | Path | None = "migrations",
     targets: Mapping[str, str] | None = None,
+    accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
@@ -59,12 +62,19 @@ def open_state(
     and ``_index`` where a key has several rows. Values are in the format of the store's target, by
     the scripts in ``migrations``; without scripts they are as they are stored. ``mask`` names
     columns that have a hash in place of each value, as a column does in which a field has such a
-    name. The other parameters are those of `StateReader`;
-    ``spark`` is for a checkpoint on a remote file system.
+    name. ``targets`` names, by store, the revision to read in, the head by default;
+    ``accept_edited`` names scripts that were edited after they were applied, which
+    `StateTable.entries` refuses otherwise. ``operator`` is the number or name of the operator, if
+    there are several, and ``stores`` has the project's names for the stores of operators, as in
+    ``{"orders": "aggregation-0"}``. ``spark`` is for a checkpoint on a remote file system: a
+    session, or a function that makes one. A copy of the embedded engine's state goes with the
+    tables, or at the end of a ``with`` block.
 
     Raises `CheckpointError` for what is no checkpoint, or a batch that is not there.
     """
-    project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
+    project = Project(
+        migrations, dict(targets or {}), stores or {}, spark, operator, tuple(accept_edited)
+    )
     return StateTables(str(checkpoint), project, batch, Mask.of(mask))
 
 
@@ -81,6 +91,21 @@ class StateTables:
         self._catalog = self.catalog_at(batch)
         self.failure: Exception | None = None
         """What reading rows raised for somebody who could not hand it on, such as DuckDB."""
+
+    def __enter__(self) -> StateTables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove what reading has copied."""
+        self._catalog.close()
+
+    @property
+    def engine(self) -> str:
+        """The kind of state: "embedded", "native", or "paged"."""
+        return self._catalog.state.engine
 
     @property
     def batch(self) -> int:
@@ -170,6 +195,10 @@ class StateTables:
     def mask(self) -> Mask:
         """The columns that have a hash in place of each value."""
         return self._mask
+
+    def entries_of(self, name: str) -> StoreEntries:
+        """The entries of a store. Raises `StartupError` where its scripts do not fit it."""
+        return StoreEntries.of(self._catalog.state, name, self._project)
 
     def read(self, name: str, look: Callable[[StoreRows], T]) -> T:
         """What ``look`` makes of a store's rows.
@@ -273,6 +302,17 @@ class StateTable:
             return values or None
         return values[0] if values else None
 
+    def entries(self, *key: Any) -> Iterator[Entry]:
+        """Every key once, with its value, as a processor for the target would get it.
+
+        A key is a tuple of the grouping columns' values, for map state followed by those of the
+        map's key; with ``key`` only keys that begin with it are read. A value is a dictionary by
+        field name, for list state a list of them. Masks do not count. Raises `StartupError` if
+        scripts and state do not fit, `TransformError` for a value that does not migrate,
+        `CorruptFileError` for a damaged checkpoint.
+        """
+        yield from self._state.entries_of(self.name).under(key or None)
+
     def under(self, *key: Any) -> pa.Table:
         """The rows whose keys begin with ``key``, given column by column, as a table of Arrow."""
         import pyarrow as pa
@@ -296,8 +336,6 @@ class StateTable:
         of its column's type.
         """
         from pyspark.sql.types import StructType
-
-        from statemigrate.state.reader import keys_from_texts
 
         layout = self.layout
         fields = [*layout.key["fields"], *(layout.user_key or {"fields": []})["fields"]]

@@ -37,7 +37,7 @@ from statemigrate.formats import Struct
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.deployed import Deployed
 from statemigrate.native.families import NativeMapFamily
-from statemigrate.native.worker import NativeHandle
+from statemigrate.native.worker import NativeHandle, VariableStores
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.rows import BUCKET, Unpacking, pack
 from statemigrate.pages.visit import PagedProcessor
@@ -546,12 +546,12 @@ def _takes_zeros_of_rows_for_one(self: Unpacking, row: Any) -> bytes:
     return KEYS.encode([row[0], None if row[1] is None else row[1] + 0.0])
 
 
-def _migrates_what_expires(self: NativeHandle) -> None:
-    self._migrating = self._accesses
-    _migrate(self)
+def _migrates_what_expires(self: VariableStores, span: Span) -> None:
+    self._migrating = list(self.accesses)
+    _migrate(self, span)
 
 
-_user_key, _migrate = NativeMapFamily._user_key, NativeHandle.migrate
+_user_key, _migrate = NativeMapFamily._user_key, VariableStores.migrate
 FAULTS = {
     "delete": (DualAccess, "delete", _deletes_in_the_target_alone, ("native", "paged")),
     "clear": (DualAccess, "clear", _clears_in_the_target_alone, ("native", "paged")),
@@ -559,7 +559,7 @@ FAULTS = {
     "put": (DualAccess, "put", _writes_beside_the_old_value, ("native", "paged")),
     "zeros of a map": (NativeMapFamily, "_user_key", _takes_zeros_of_a_map_for_one, ("native",)),
     "zeros of rows": (Unpacking, "_encoded", _takes_zeros_of_rows_for_one, ("paged",)),
-    "expiring": (NativeHandle, "migrate", _migrates_what_expires, ("native",)),
+    "expiring": (VariableStores, "migrate", _migrates_what_expires, ("native",)),
 }
 
 

@@ -78,7 +78,7 @@ def test_what_a_machine_loses_under_a_running_query_is_fetched_by_the_next_start
     with pytest.raises(CorruptFileError, match="is missing") as raised:
         place.run()
     assert raised.value.next_action.startswith("start the query again")
-    assert raised.value.next_action.endswith("fetched anew from memory://checkpoint")
+    assert raised.value.next_action.endswith("fetched again from memory://checkpoint")
     place.compare()
     assert place.version == 1
     place.run()

@@ -6,7 +6,7 @@ import pytest
 from support import checkpoints
 
 import statemigrate
-from statemigrate import StateReader
+from statemigrate import open_state
 from statemigrate.errors import StartupError
 
 
@@ -20,8 +20,8 @@ def edited(tmp_path, monkeypatch):
 
 
 def read(checkpoint, **options):
-    with StateReader(checkpoint, **options) as reader:
-        return dict(reader.entries("items"))
+    with open_state(checkpoint, **options) as state:
+        return dict(state["items"].entries())
 
 
 VERBS = {

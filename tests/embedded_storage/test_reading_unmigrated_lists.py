@@ -3,6 +3,7 @@
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
+from statemigrate import open_state
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
@@ -11,7 +12,6 @@ from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
 from statemigrate.processor.keys import KeyCodec
-from statemigrate.state.reader import StateReader
 
 KEY = StructType([StructField("entity", StringType())])
 SHELF = StructType([StructField("shelf", IntegerType())])
@@ -53,8 +53,8 @@ def read(root, kind, key, value, *, user_key=None):
     versions.mkdir(parents=True)
     (versions.parent / "script.py.mako").touch()
     (versions / "aaaa_labels.py").write_text(SCRIPT)
-    with StateReader(layout.checkpoint, migrations=root / "migrations") as reader:
-        return list(reader.entries("tags"))
+    with open_state(layout.checkpoint, migrations=root / "migrations") as state:
+        return list(state["tags"].entries())
 
 
 def test_an_unmigrated_list_is_read_in_the_target_format(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from support import checkpoints
 
 import statemigrate
-from statemigrate import StateReader
+from statemigrate import open_state
 from statemigrate.budget import BackfillOptions
 from statemigrate.embedded import offline
 from statemigrate.embedded.continuation import require_committed
@@ -48,8 +48,8 @@ def prepared(root, text=checkpoints.SCRIPT, count=COUNT):
 
 
 def entries(checkpoint, folder):
-    with StateReader(checkpoint, migrations=folder) as reader:
-        return {key[0]: value for key, value in reader.entries("items")}
+    with open_state(checkpoint, migrations=folder) as state:
+        return {key[0]: value for key, value in state["items"].entries()}
 
 
 def left(checkpoint):

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from support.file_hashes import file_hashes
 
+from statemigrate import open_state
 from statemigrate.demo.paths import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
@@ -16,7 +17,6 @@ from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct
 from statemigrate.processor.keys import KeyCodec
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.reader import StateReader
 
 LINEAGE = ScriptFolder(example_migrations()).lineage("auctions")
 OLD = StoredFamily("auctions", LINEAGE.oldest, LINEAGE.format_of(LINEAGE.oldest))
@@ -104,8 +104,8 @@ def checkpoint(tmp_path):
 
 
 def read(checkpoint, store="auctions", **options):
-    with StateReader(checkpoint.layout.checkpoint, **options) as reader:
-        return list(reader.entries(store))
+    with open_state(checkpoint.layout.checkpoint, **options) as state:
+        return list(state[store].entries())
 
 
 def test_values_of_both_formats_are_read_in_the_new_one(checkpoint):
@@ -126,16 +126,16 @@ def test_reading_changes_nothing_and_leaves_nothing(checkpoint, tmp_path, monkey
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     before = file_hashes(checkpoint.layout.checkpoint)
-    with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
-        assert len(list(reader.entries("auctions"))) == 3
+    with open_state(checkpoint.layout.checkpoint, migrations=example_migrations()) as state:
+        assert len(list(state["auctions"].entries())) == 3
         assert list(temporary.iterdir()) != []
     assert file_hashes(checkpoint.layout.checkpoint) == before
     assert list(temporary.iterdir()) == []
 
 
 def test_an_iteration_may_be_left_in_the_middle(checkpoint):
-    with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
-        entries = reader.entries("auctions")
+    with open_state(checkpoint.layout.checkpoint, migrations=example_migrations()) as state:
+        entries = state["auctions"].entries()
         assert next(entries)[0] == ("a",)
     assert len(read(checkpoint, migrations=example_migrations())) == 3
 
@@ -147,10 +147,10 @@ def test_a_version_that_spark_has_not_committed_is_not_read(checkpoint):
         stores={"auctions": StoredStore("value", (NEW, OLD))},
         committed=False,
     )
-    with StateReader(checkpoint.layout.checkpoint, migrations=example_migrations()) as reader:
-        assert reader.batch == 1
-        assert reader.stores == ("auctions",)
-        assert next(reader.entries("auctions")) == (("a",), new(1, "2.50"))
+    with open_state(checkpoint.layout.checkpoint, migrations=example_migrations()) as state:
+        assert state.batch == 1
+        assert state.stores == ("auctions",)
+        assert next(state["auctions"].entries()) == (("a",), new(1, "2.50"))
 
 
 def test_a_store_without_scripts_is_read_as_it_is(tmp_path):
@@ -196,7 +196,7 @@ def test_an_unknown_store_is_named(checkpoint):
 def test_a_checkpoint_without_a_commit_is_an_error(tmp_path):
     Layout.of(tmp_path).versions.mkdir(parents=True)
     with pytest.raises(CheckpointError, match="nothing is committed"):
-        StateReader(tmp_path)
+        open_state(tmp_path)
 
 
 def test_a_damaged_changelog_is_named(checkpoint):

@@ -11,18 +11,18 @@ from formats import LAST, STORES
 from history import History
 from model import Model, View, is_held
 
-from statemigrate import StateReader
+from statemigrate import StateTable, open_state
 
 Shown = dict[str, dict[str, str]]
 
 
 def stored(history: History, checkpoint: Path, migrations: Path, head: int, spark: Any) -> Shown:
-    """What `StateReader` finds, in whatever format: the head's unless there are no scripts."""
-    with StateReader(checkpoint, migrations=migrations, spark=spark) as reader:
+    """What `open_state` finds, in whatever format: the head's unless there are no scripts."""
+    with open_state(checkpoint, migrations=migrations, spark=spark) as state:
         return {
-            store: _Store(store, data_type, head).shown(reader)
+            store: _Store(store, data_type, head).shown(state[store])
             for store, data_type in history.types.items()
-            if store in reader.stores
+            if store in state.stores
         }
 
 
@@ -50,10 +50,10 @@ class _Store:
     data_type: str
     head: int
 
-    def shown(self, reader: StateReader) -> dict[str, str]:
-        width = len(reader._plan(self.name).declared.user_key or ())
+    def shown(self, table: StateTable) -> dict[str, str]:
+        width = len((table.layout.user_key or {}).get("fields", ()))
         found: dict[str, Any] = {}
-        for key, value in reader.entries(self.name):
+        for key, value in table.entries():
             own = key[len(key) - width :]
             grouping = shown(tuple(key[: len(key) - width]))
             if STORES[self.name] == "map":

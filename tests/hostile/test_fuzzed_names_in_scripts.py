@@ -20,8 +20,8 @@ from statemigrate.formats import Struct
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.scripts import ScriptFolder, writing
 from statemigrate.scripts import source as comments
-from statemigrate.scripts.inference import KeyChange
 from statemigrate.scripts.loading import load
+from statemigrate.scripts.rekeying import KeyChange
 from tests.support.hostile import EXAMPLES, fuzzed
 from tests.support.hostile_names import PAYLOADS, names, nothing_was_run
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from statemigrate import StateReader, status
+from statemigrate import open_state, status
 from statemigrate.checkpoint.codecs import decompressed
 from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
 from statemigrate.checkpoint.codecs.reading import PIECE
@@ -108,7 +108,7 @@ def test_a_store_without_families_is_a_named_error(tmp_path, monkeypatch):
         lambda: status(place),
         lambda: status(place, revisions=True),
         lambda: baseline(place),
-        lambda: StateReader(place).get("empty", 1),
+        lambda: list(open_state(place)["empty"].entries(1)),
     ):
         refused_or_read(ask)
     with pytest.raises(CheckpointError, match="no families"):

@@ -19,7 +19,7 @@ from tally import (
 
 from statemigrate import dry_run, migrated
 from statemigrate.errors import CheckpointError, LineageError, StartupError
-from statemigrate.state.open import open_state
+from statemigrate.state.open import open_committed
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import Document, Part, planned
 
@@ -189,7 +189,7 @@ def test_any_task_is_run_over_the_values_where_they_are(plain, scripts):
 
     checkpoint, spark = str(plain.pipeline.checkpoint), plain.pipeline.spark
     project = Project(spark=spark)
-    with closing(open_state(checkpoint, {}, project)) as state:
+    with closing(open_committed(checkpoint, {}, project)) as state:
         plan = planned(state, "tally", {}, project)
         documents = list(state.values(plan, [plan.target]).map(cents_by_key))
         expected = {key: value["cents"] for (key,), value in state.entries(plan)}

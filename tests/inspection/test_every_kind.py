@@ -12,7 +12,7 @@ from pipelines import no_backfill
 from pyspark.sql.streaming import StatefulProcessor
 from tally import AMOUNTS, CENTS, CentsTally, Scripts, batch
 
-from statemigrate import StateReader, dry_run, migrated, status
+from statemigrate import dry_run, migrated, open_state, status
 from statemigrate.cli import main
 from statemigrate.scripts import ScriptFolder
 
@@ -65,8 +65,8 @@ def deployed(request, spark, tmp_path_factory) -> Deployed:
 
 
 def test_lists_are_read_whole_and_in_order(deployed):
-    with StateReader(deployed.pipeline.checkpoint, migrations=deployed.folder.directory) as reader:
-        found = {key: value for (key,), value in reader.entries("words")}
+    with open_state(deployed.pipeline.checkpoint, migrations=deployed.folder.directory) as state:
+        found = {key: value for (key,), value in state["words"].entries()}
     assert {key: [each["text"]["word"] for each in value] for key, value in found.items()} == (
         deployed.all_words
     )
@@ -75,9 +75,9 @@ def test_lists_are_read_whole_and_in_order(deployed):
 
 
 def test_maps_are_read_key_by_key(deployed):
-    with StateReader(deployed.pipeline.checkpoint, migrations=deployed.folder.directory) as reader:
-        assert reader.key_columns("counts") == ("key", "word")
-        found = {key: value["n"] for key, value in reader.entries("counts")}
+    with open_state(deployed.pipeline.checkpoint, migrations=deployed.folder.directory) as state:
+        assert state["counts"].key_columns == ("key", "word")
+        found = {key: value["n"] for key, value in state["counts"].entries()}
     assert found == {
         (key, word): each.count(word) for key, each in deployed.all_words.items() for word in each
     }
@@ -148,8 +148,8 @@ def test_values_that_expire_are_tried_like_any_other(spark, tmp_path, scripts):
     folder = scripts.write()
     (family,) = dry_run("tally", pipeline.checkpoint, migrations=folder).families
     assert (family.tried, family.failed) == (10, 0)
-    with StateReader(pipeline.checkpoint, migrations=folder) as reader:
-        assert reader.get("tally", "k4")["n"] == 1
+    with open_state(pipeline.checkpoint, migrations=folder) as state:
+        assert state["tally"].get("k4")["n"] == 1
 
 
 def test_envelopes_are_state_like_any_other(spark, tmp_path):
@@ -164,8 +164,8 @@ def test_envelopes_are_state_like_any_other(spark, tmp_path):
     assert (report.engine, family.stored, family.passed, report.in_target) == ("native", 15, 15, 5)
     found = status(checkpoint, migrations=folder)
     assert (found.left, found.stores[0].target, found.stores[0].in_target) == (15, AMOUNTS, 5)
-    with StateReader(checkpoint, migrations=folder) as reader:
-        values = {key: (value["n"], value["last"]) for (key,), value in reader.entries("tally")}
+    with open_state(checkpoint, migrations=folder) as state:
+        values = {key: (value["n"], value["last"]) for (key,), value in state["tally"].entries()}
     assert values == {f"k{n}": (2, "second") if n < 5 else (1, "first") for n in range(20)}
 
 
@@ -188,5 +188,5 @@ def test_a_store_that_is_empty_is_no_trouble(spark, tmp_path, scripts):
         report = dry_run("tally", pipeline.checkpoint, migrations=folder, sample=10)
         assert (report.tried, report.stored, report.backfill) == (0, 0, None)
         assert status(pipeline.checkpoint, migrations=folder).left == 0
-        with StateReader(pipeline.checkpoint, migrations=folder) as reader:
-            assert list(reader.entries("tally")) == []
+        with open_state(pipeline.checkpoint, migrations=folder) as state:
+            assert list(state["tally"].entries()) == []

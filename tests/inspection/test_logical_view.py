@@ -15,7 +15,7 @@ from native_pipeline import NativePipeline
 from pipelines import no_backfill
 from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, Scripts, batch
 
-from statemigrate import StateReader, migrated, status
+from statemigrate import migrated, open_state, status
 from statemigrate.cli import main
 from statemigrate.errors import StartupError, ValueMismatchError
 
@@ -70,25 +70,25 @@ def as_json(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_key_is_read_once_in_the_target_format(half):
-    with StateReader(half.checkpoint, migrations=half.folder) as reader:
-        entries = list(reader.entries("tally"))
-        assert (reader.engine, reader.batch, reader.stores) == (half.engine, 1, ("tally",))
-        assert reader.key_columns("tally") == ("key",)
+    with open_state(half.checkpoint, migrations=half.folder) as state:
+        entries = list(state["tally"].entries())
+        assert (state.engine, state.batch, state.stores) == (half.engine, 1, ("tally",))
+        assert state["tally"].key_columns == ("key",)
     assert {key: value for (key,), value in entries} == half.expected()
     assert len(entries) == KEYS
 
 
 def test_an_older_target_reads_the_way_back(half):
-    with StateReader(half.checkpoint, migrations=half.folder, targets={"tally": "base"}) as reader:
-        assert reader.get("tally", "k3") == {"n": 2, "cents": 32, "last": "second", "moved": 101}
-        assert reader.get("tally", "k20") == {"n": 1, "cents": 67, "last": "first", "moved": 0}
-        assert reader.get("tally", "nobody") is None
+    with open_state(half.checkpoint, migrations=half.folder, targets={"tally": "base"}) as state:
+        assert state["tally"].get("k3") == {"n": 2, "cents": 32, "last": "second", "moved": 101}
+        assert state["tally"].get("k20") == {"n": 1, "cents": 67, "last": "first", "moved": 0}
+        assert state["tally"].get("nobody") is None
 
 
 def test_without_scripts_a_migrated_store_is_not_read(half):
-    unscripted = StateReader(half.checkpoint, migrations=None)
-    with unscripted as reader, pytest.raises(StartupError, match="no script"):
-        list(reader.entries("tally"))
+    unscripted = open_state(half.checkpoint, migrations=None)
+    with unscripted as state, pytest.raises(StartupError, match="no script"):
+        list(state["tally"].entries())
 
 
 @pytest.mark.parametrize("number", [0, 29])
@@ -239,7 +239,7 @@ def test_two_looks_at_what_does_not_move_say_so(half, monkeypatch):
 def test_a_key_that_is_no_number_is_said(spark, tmp_path):
     from pyspark.sql.types import StructType
 
-    from statemigrate.state.reader import key_from_texts
+    from statemigrate.state.entries import key_from_texts
 
     columns = StructType.fromDDL("id INT, day DATE, name STRING")
     import datetime as dt

@@ -18,7 +18,7 @@ from example_lives import MIGRATIONS, Lives
 from systems.kafka import Kafka
 from systems.postgres import Postgres
 
-from statemigrate import StateReader, backfill, status
+from statemigrate import backfill, open_state, status
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.kill]
 
@@ -121,5 +121,5 @@ def left(lives: Lives, spark) -> int:
 
 
 def state(lives: Lives, spark) -> dict[object, object]:
-    with StateReader(lives.checkpoint, migrations=MIGRATIONS, spark=spark) as reader:
-        return {key[0]: value for key, value in reader.entries("accounts")}
+    with open_state(lives.checkpoint, migrations=MIGRATIONS, spark=spark) as state:
+        return {key[0]: value for key, value in state["accounts"].entries()}

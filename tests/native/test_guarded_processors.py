@@ -63,3 +63,18 @@ def test_pages_start_again_and_another_filter_is_noticed(pipeline, scripts):
     with pytest.raises(StartupError) as caught:
         run(pipeline, result(pipeline.stream().where("key <> 'k9'")))
     assert {each["rule"] for each in caught.value.data["changes"]} == {"filter"}
+
+
+def test_a_guard_finds_the_filter_before_a_migrated_operator_without_a_backfill(pipeline, scripts):
+    folder = scripts.write()
+
+    def result(stream):
+        place = {"migrations": folder, "checkpoint": pipeline.checkpoint}
+        return pipeline.result(migrated(AmountsTally(), **place), stream)
+
+    pipeline.feed(batch("one", range(3)))
+    run(pipeline, result(pipeline.stream()))
+    run(pipeline, result(pipeline.stream()))
+    with pytest.raises(StartupError) as caught:
+        run(pipeline, result(pipeline.stream().where("key <> 'k9'")))
+    assert [each["rule"] for each in caught.value.data["changes"]] == ["filter"]

@@ -20,7 +20,7 @@ from words import (
     write_scripts,
 )
 
-from statemigrate import StateReader, backfill, backfill_status, migrated
+from statemigrate import backfill, backfill_status, migrated, open_state
 from statemigrate.native.checkpoint import SparkCheckpoint
 
 pytestmark = pytest.mark.spark
@@ -80,10 +80,10 @@ def both_counts(pipeline):
 
 def logical(pipeline, folder, targets):
     """All words and counts of all keys, as verbs read them, in the targets' formats."""
-    with StateReader(pipeline.checkpoint, migrations=folder, targets=targets) as reader:
-        lists = {key: list(map(word_of, each)) for (key,), each in reader.entries("words")}
+    with open_state(pipeline.checkpoint, migrations=folder, targets=targets) as state:
+        lists = {key: list(map(word_of, each)) for (key,), each in state["words"].entries()}
         counts = defaultdict(dict)
-        for (key, word), value in reader.entries("counts"):
+        for (key, word), value in state["counts"].entries():
             counts[key][word] = value["n"]
             assert word == word_of(value)
     return lists, dict(counts)

@@ -10,12 +10,12 @@ from tally import AMOUNTS, AMOUNTS_SCRIPT, CENTS, AmountsTally, CentsTally, batc
 
 from statemigrate import (
     StartupError,
-    StateReader,
     backfill,
     backfill_status,
     dry_run,
     get,
     migrated,
+    open_state,
     status,
 )
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
@@ -68,8 +68,8 @@ class Twice(PagedPipeline):
 
 
 def stored(checkpoint, store, folder=None, **parts):
-    with StateReader(checkpoint, migrations=folder, **parts) as reader:
-        return {key[0]: value["n"] for key, value in reader.entries(store)}
+    with open_state(checkpoint, migrations=folder, **parts) as state:
+        return {key[0]: value["n"] for key, value in state[store].entries()}
 
 
 def test_pages_beside_another_processor_are_migrated_and_rewritten(spark, scripts, tmp_path):

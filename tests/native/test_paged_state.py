@@ -414,7 +414,7 @@ class WithTimeToLive(CentsTally):
         ({"by": ()}, StartupError, "grouped by no column"),
         ({"pages": 0}, StartupError, "number of pages cannot be used"),
         ({"pages": True}, StartupError, "number of pages cannot be used"),
-        ({"pages": None}, StartupError, "number of its pages has to be said"),
+        ({"pages": None}, StartupError, "needs the number of its pages"),
         ({"processor": CentsTally}, StartupError, "is no StatefulProcessor"),
         ({"timeMode": "WallTime"}, UnsupportedError, "no time mode WallTime"),
         ({"processor": WithTimeToLive()}, UnsupportedError, "counts in processing time"),

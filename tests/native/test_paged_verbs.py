@@ -60,10 +60,10 @@ def test_every_kind_of_state_is_shown_as_spark_has_it(everything, tmp_path, stor
     for pipeline in everything:
         statemigrate.export(store, pipeline.checkpoint, tmp_path / "out.jsonl", migrations=None)
         exported.append(sorted((tmp_path / "out.jsonl").read_text().splitlines()))
-        with statemigrate.StateReader(pipeline.checkpoint, migrations=None) as reader:
-            assert (sorted(reader.stores), reader.batch) == (["days", "history", "profile"], 1)
-            types = reader.key_type(store), reader.value_type(store)
-            beginning = [list(reader.entries(store, key)) for key in [*KEYS[1:3], ("a",)]]
+        with statemigrate.open_state(pipeline.checkpoint, migrations=None) as state:
+            assert (sorted(state.stores), state.batch) == (["days", "history", "profile"], 1)
+            types = state[store].layout.key, state[store].layout.user_key, state[store].layout.value
+            beginning = [list(state[store].entries(*key)) for key in [*KEYS[1:3], ("a",)]]
             shown.append((types, [sorted(map(repr, found)) for found in beginning]))
         found = statemigrate.status(pipeline.checkpoint, migrations=None)
         counted.append(
@@ -102,12 +102,12 @@ def test_status_counts_entries_of_each_family_and_says_what_is_next(tallies):
 def test_the_logical_view_is_that_of_the_same_input_without_pages(tallies, tmp_path):
     plain, paged, folder = tallies
     wanted = {key: value for family in FORMATS for key, value in plain.state(family).items()}
-    with statemigrate.StateReader(paged.checkpoint, migrations=folder) as reader:
-        found = {key: value for (key,), value in reader.entries("tally")}
-        assert {key: reader.get("tally", key) for key in ("k0", "k7", "k29")} == {
+    with statemigrate.open_state(paged.checkpoint, migrations=folder) as state:
+        found = {key: value for (key,), value in state["tally"].entries()}
+        assert {key: state["tally"].get(key) for key in ("k0", "k7", "k29")} == {
             key: found[key] for key in ("k0", "k7", "k29")
         }
-        assert reader.get("tally", "k30") is None
+        assert state["tally"].get("k30") is None
     assert found.keys() == wanted.keys()
     for key, value in found.items():
         cents = wanted[key].get("cents")

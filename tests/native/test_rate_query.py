@@ -7,7 +7,7 @@ from rate_query import SEEN, TALLY, RateQuery, tally_of, updates_of
 from support.offset_logs import tree
 from tally import AMOUNTS, AmountsTally, Scripts
 
-from statemigrate import StateReader, backfill, dry_run, migrated, status, with_backfill
+from statemigrate import backfill, dry_run, migrated, open_state, status, with_backfill
 from statemigrate.commands.backfill import backfill_status
 from statemigrate.commands.new_script import baseline
 from statemigrate.errors import CheckpointError
@@ -58,10 +58,10 @@ class Ran:
         return caught.value
 
     def read(self, checkpoint, store, operator):
-        with StateReader(
+        with open_state(
             checkpoint, migrations=self.scripts, operator=operator, spark=self.spark
-        ) as reader:
-            return {key[0]: value for key, value in reader.entries(store)}
+        ) as state:
+            return {key[0]: value for key, value in state[store].entries()}
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from tally import AMOUNTS, NESTED, NESTED_DDL, NESTED_SCRIPT
 from two_paged import SEEN, Counts, Model, NewCounts, NewTally, Tally, TwoPaged, write_scripts
 
 from statemigrate import (
-    StateReader,
     backfill,
     backfill_status,
     migrated,
+    open_state,
     pause_backfill,
     rollback,
     status,
@@ -138,8 +138,8 @@ def rolled(query, folder, operator, revision):
     """The store of an operator at the revision that it has gone back to."""
     store = {"tallies": "tally", "counts": "counts"}[operator]
     options = {"migrations": folder, "targets": {store: revision}, "operator": operator}
-    with StateReader(query.checkpoint, spark=query.spark, **options) as reader:
-        return {key[0]: value for key, value in reader.entries(store)}
+    with open_state(query.checkpoint, spark=query.spark, **options) as state:
+        return {key[0]: value for key, value in state[store].entries()}
 
 
 def test_both_are_backfilled_at_paces_of_their_own_beside_live_rows(

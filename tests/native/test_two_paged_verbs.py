@@ -8,13 +8,13 @@ from tally import AMOUNTS, CENTS, Scripts
 from two_paged import SEEN, Counts, Model, NewCounts, NewTally, Tally, TwoPaged, write_scripts
 
 from statemigrate import (
-    StateReader,
     backfill,
     dry_run,
     export,
     fork,
     get,
     migrated,
+    open_state,
     status,
 )
 from statemigrate.cli import main
@@ -87,8 +87,8 @@ def test_export_get_and_a_reader_have_every_key_of_the_operator_that_is_named(
     for key, value in model.new_tallies().items():
         assert get("tally", query.checkpoint, key, migrations=folder, operator="tallies") == value
     for number, name in enumerate(("tallies", "counts")):
-        with StateReader(query.checkpoint, migrations=folder, operator=name) as reader:
-            assert list(reader.stores) == [("tally", "counts")[number]]
+        with open_state(query.checkpoint, migrations=folder, operator=name) as state:
+            assert list(state.stores) == [("tally", "counts")[number]]
     assert get("counts", query.checkpoint, "k3", migrations=folder, operator="counts") is None
     with pytest.raises(CheckpointError, match="no store tally"):
         get("tally", query.checkpoint, "k3", migrations=folder, operator="counts")
@@ -177,8 +177,8 @@ def test_forks_of_the_last_and_of_an_earlier_batch_go_on_as_the_original_would(
         forked = TwoPaged(spark, query.root, checkpoint_directory=new)
         if options:
             old = {"targets": {"tally": CENTS}, "operator": "tallies"}
-            with StateReader(new, migrations=folder, **old) as reader:
-                found = {key[0]: value for key, value in reader.entries("tally")}
+            with open_state(new, migrations=folder, **old) as state:
+                found = {key[0]: value for key, value in state["tally"].entries()}
             assert found == first.old_tallies()
             assert forked.values("counts", None, "counts") == first.old_counts()
         else:

@@ -144,11 +144,11 @@ class TwoPaged(NativePipeline):
         )
 
     def values(self, store: str, folder: Any, operator: str | int | None) -> dict[str, Any]:
-        """Every key's value in the target's format, as `StateReader` tells it."""
-        with statemigrate.StateReader(
+        """Every key's value in the target's format, as `open_state` gives it."""
+        with statemigrate.open_state(
             self.checkpoint, migrations=folder, operator=operator, spark=self.spark
-        ) as reader:
-            return {key[0]: value for key, value in reader.entries(store)}
+        ) as state:
+            return {key[0]: value for key, value in state[store].entries()}
 
 
 class Model:

@@ -54,6 +54,13 @@ def _wider(orders: Any) -> tuple[Any, str]:
     return orders.groupBy("customer", "amount").agg(*functions), "update"
 
 
+def _with_more(orders: Any) -> tuple[Any, str]:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    functions = [F.count("*"), F.sum("amount"), F.avg("amount"), F.max("id"), F.min("region")]
+    return orders.groupBy("customer").agg(*functions), "update"
+
+
 def _fewer(orders: Any) -> tuple[Any, str]:
     return orders.dropDuplicates(["customer"]), "append"
 
@@ -97,6 +104,7 @@ def _counted(key: Any, frames: Any, state: Any) -> Any:
 QUERIES = {
     "aggregation": _aggregation,
     "wider": _wider,
+    "with more": _with_more,
     "fewer": _fewer,
     "windows": _windows,
     "duplicates": _duplicates,

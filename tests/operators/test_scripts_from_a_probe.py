@@ -33,6 +33,26 @@ def test_columns_go_by_name_and_what_is_not_told_is_asked(checkpoint_of, folder)
     assert (migration.downgrade, migration.merge) == (None, None)
 
 
+def test_lenses_say_what_differs_where_keys_stay(checkpoint_of, folder):
+    old, probe = checkpoint_of("aggregation"), checkpoint_of("with more")
+    (written,) = autogenerate_like(old, probe, "the least", migrations=folder.directory)
+    (migration,) = folder.lineage("aggregation-0").migrations
+    assert written.is_declared
+    assert [question.text for question in written.questions] != []
+    assert migration.change.words == ("adds min",)
+    value = {"count": 2, "sum": 5, "sum_2": 5.0, "count_2": 2, "max": 9}
+    assert migration.upgrade(dict(value)) == {**value, "min": None}
+    assert migration.downgrade({**value, "min": "north"}) == value
+
+
+def test_functions_are_written_where_they_are_asked_for(checkpoint_of, folder):
+    old, probe = checkpoint_of("aggregation"), checkpoint_of("with more")
+    how = {"lens": False, "migrations": folder.directory}
+    (written,) = autogenerate_like(old, probe, "the least", **how)
+    assert not written.is_declared
+    assert folder.lineage("aggregation-0").migrations[0].change is None
+
+
 def test_keys_that_may_meet_need_a_merge(checkpoint_of, folder, spark):
     old, probe = checkpoint_of("duplicates"), checkpoint_of("fewer")
     (written,) = autogenerate_like(old, probe, "by customer", migrations=folder.directory)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from queries import ORDERS, START, run
 
-from statemigrate import StateReader, backfill, baseline, export, get, status
+from statemigrate import backfill, baseline, export, get, open_state, status
 from statemigrate.commands.retire import retire
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.formats import Struct
@@ -72,10 +72,10 @@ def test_what_drop_duplicates_has_seen_are_keys_without_a_value(checkpoint_of, s
 
 
 def test_a_side_of_a_join_is_a_list_of_its_rows(checkpoint_of, spark):
-    with StateReader(checkpoint_of("join"), migrations=None, spark=spark) as reader:
-        assert reader.stores == ("join-0.left", "join-0.right")
-        left = dict(reader.entries("join-0.left"))
-        right = dict(reader.entries("join-0.right"))
+    with open_state(checkpoint_of("join"), migrations=None, spark=spark) as state:
+        assert state.stores == ("join-0.left", "join-0.right")
+        left = dict(state["join-0.left"].entries())
+        right = dict(state["join-0.right"].entries())
     for key, orders in by("customer").items():
         # Each order meets at least the one that it is itself.
         assert sorted(left[key], key=lambda row: row["id"]) == [
@@ -153,10 +153,10 @@ def test_status_counts_what_an_operator_keeps(checkpoint_of, spark):
 def test_scripts_that_do_not_fit_one_store_leave_the_others_alone(checkpoint_of, spark, tmp_path):
     folder = ScriptFolder.create(tmp_path / "m")
     folder.new("join-0.left", "of another query", new=Struct("x INT"), baseline=True)
-    reader = StateReader(checkpoint_of("join"), migrations=folder.directory, spark=spark)
-    assert len(list(reader.entries("join-0.right"))) == 5
+    state = open_state(checkpoint_of("join"), migrations=folder.directory, spark=spark)
+    assert len(list(state["join-0.right"].entries())) == 5
     with pytest.raises(StartupError, match="the format, and the keys, of no revision"):
-        reader.get("join-0.left", "c3")
+        state["join-0.left"].get("c3")
 
 
 def test_no_running_query_migrates_it(checkpoint_of, spark, tmp_path):

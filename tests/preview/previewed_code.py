@@ -38,6 +38,10 @@ def minutes_counted_twice(events: Events):
     return _minutes(events.where("v = 7").union(events), F.sum("v"))
 
 
+def minutes_of_a_new_column(events: Annotated[DataFrame, "k STRING, at TIMESTAMP, more BIGINT"]):
+    return _minutes(events, F.sum("more"))
+
+
 def minutes_that_fail(events: Events):
     checked = F.when(F.col("id") >= 240, F.raise_error(F.lit("no such id"))).otherwise(F.col("v"))
     return _minutes(events, F.sum(checked.cast("bigint")))
@@ -180,4 +184,88 @@ def processed(events: Events):
 def processed_wrongly(events: Events):
     return events.groupBy("k").transformWithState(
         WrongTotals(), "k STRING, n BIGINT, sum BIGINT", "Update", "None"
+    )
+
+
+def by_odd_names(events: Events):
+    some = events.withColumnRenamed("k", 'a "b".`c`\'<b>&|')
+    return some.groupBy(F.col('`a "b".``c``\'<b>&|`')).agg(F.sum("v").alias("x.y"))
+
+
+def by_odd_names_doubled(events: Events):
+    return by_odd_names(events.withColumn("v", F.expr("if(v = 7, 14, v)")))
+
+
+def sums(events: Events):
+    return events.groupBy("k").agg(F.sum("v").alias("total"))
+
+
+def sums_of_another_field(events: Events):
+    return events.groupBy("k").agg(F.sum("id").alias("total"))
+
+
+def sums_with_null_for_zero(events: Events):
+    return events.groupBy("k").agg(F.sum(F.when(F.col("v") != 0, F.col("v"))).alias("total"))
+
+
+def with_itself(events: Events):
+    return _joined(events, events)
+
+
+def with_itself_wrongly(events: Events):
+    return _joined(events.withColumn("v", F.col("v") + 1), events)
+
+
+def both(left: Events, right: Events):
+    return left.union(right).groupBy("k").agg(F.sum("v").alias("total"))
+
+
+def both_but_some(left: Events, right: Events):
+    return left.union(right.where("v <> 7")).groupBy("k").agg(F.sum("v").alias("total"))
+
+
+CSV = ""
+"""The folder of a test's CSV files."""
+
+
+def open_csv(spark):
+    return spark.readStream.schema("k STRING, v BIGINT").option("header", True).csv(CSV)
+
+
+Ticks = Annotated[DataFrame, "timestamp TIMESTAMP, value BIGINT"]
+
+
+def open_ticks(spark):
+    reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20)
+    return reader.option("numPartitions", 2).option("startTimestamp", 1767225600000).load()
+
+
+def open_two(spark):
+    return open_ticks(spark).union(open_ticks(spark))
+
+
+Pairs = Annotated[DataFrame, "k STRING, v BIGINT"]
+
+
+def pairs(events: Pairs):
+    return events.groupBy("k").agg(F.sum("v").alias("total"))
+
+
+def pairs_doubled(events: Pairs):
+    return events.groupBy("k").agg(F.sum(F.expr("if(v = 7, 14, v)")).alias("total"))
+
+
+def ticks(events: Ticks):
+    return events.groupBy((F.col("value") % 7).alias("k")).agg(F.sum("value").alias("total"))
+
+
+def ticks_off_by_one(events: Ticks):
+    return ticks(events.withColumn("value", F.expr("if(value = 67, 68, value)")))
+
+
+def on_a_named_checkpoint(events: Events):
+    import deployed_processors
+
+    return events.groupBy("k").transformWithState(
+        deployed_processors.make(), "k STRING, n BIGINT, sum BIGINT", "Update", "None"
     )

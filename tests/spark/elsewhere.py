@@ -10,7 +10,7 @@ from typing import Any
 from pipelines import Pipeline, no_backfill
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Expected, batch
 
-from statemigrate import StateReader, backfill, migrated, status
+from statemigrate import backfill, migrated, open_state, status
 from statemigrate.commands.retire import retire
 
 FIRST = [batch(f"b{n}", range(10 * n, 10 * n + 40)) for n in range(3)]
@@ -37,8 +37,8 @@ def goes_on_elsewhere(pipeline: Pipeline, migrations: Path) -> None:
     expected = expected_of(*before, (NEXT, AMOUNTS))
     expected.drain(AMOUNTS)
     assert pipeline.stored() == expected.stored(AMOUNTS)
-    with StateReader(pipeline.checkpoint, migrations=migrations) as reader:
-        assert len(list(reader.entries("tally"))) == 70
+    with open_state(pipeline.checkpoint, migrations=migrations) as state:
+        assert len(list(state["tally"].entries())) == 70
     (store,) = status(pipeline.checkpoint, migrations=migrations).stores
     assert store.left == 0
 

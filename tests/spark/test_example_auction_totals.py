@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.state.reader import StateReader
+from statemigrate import open_state
 
 pytestmark = pytest.mark.spark
 
@@ -57,8 +57,8 @@ def run(name: str, folder: Path) -> None:
 
 
 def state(folder: Path, migrations: Path | None) -> dict[int, dict]:
-    with StateReader(folder / "checkpoint", migrations=migrations) as reader:
-        return {key[0]: value for key, value in reader.entries("auctions")}
+    with open_state(folder / "checkpoint", migrations=migrations) as state:
+        return {key[0]: value for key, value in state["auctions"].entries()}
 
 
 def totals(bids: list[dict]) -> dict[int, Decimal]:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from stored_state import families
 
-from statemigrate import BackfillOptions
-from statemigrate.state.reader import StateReader
+from statemigrate import BackfillOptions, open_state
 
 pytestmark = pytest.mark.spark
 
@@ -172,8 +171,8 @@ def everything(messages: Messages) -> dict[int, list[dict]]:
 
 
 def logical(folder: Path) -> dict[int, list[dict]]:
-    with StateReader(folder / "checkpoint", migrations=EXAMPLE / "migrations") as reader:
-        return {key[0]: held for key, held in reader.entries("guarded")}
+    with open_state(folder / "checkpoint", migrations=EXAMPLE / "migrations") as state:
+        return {key[0]: held for key, held in state["guarded"].entries()}
 
 
 def released(spark, folder: Path) -> Counter:

@@ -91,6 +91,14 @@ def test_code_without_migrated_is_to_be_marked(planned):
     assert any("statemigrate.migrated" in each.text for each in found.steps)
 
 
+def test_migrating_has_a_time(planned):
+    found = planned(AmountsTally)
+    (seconds,) = [each.seconds for each in found.steps if each.seconds is not None]
+    assert 0 < seconds < 1
+    assert found.basis
+    assert planned(CentsTally).basis == ""
+
+
 def test_a_format_that_no_script_leads_to_is_live_by_a_command_that_works(planned, tmp_path):
     found = planned(migrated(Shorter(), migrations=planned.folder))
     assert (verdicts(found), commands(found)) == ({"tally": "live"}, ["new", "dry-run", "status"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +46,23 @@ def item(number: int) -> dict[str, Any]:
 
 
 def items(
-    root: Path, count: int, *, committed: bool = True, applied: Mapping[str, str] | None = None
+    root: Path,
+    count: int,
+    *,
+    committed: bool = True,
+    applied: Mapping[str, str] | None = None,
+    family: StoredFamily = FAMILY,
+    complement: StoredFamily | None = None,
+    value: Callable[[int], dict[str, Any]] = item,
 ) -> Path:
     """A checkpoint with the keys 0 to ``count`` - 1, as of batch 0.
 
-    ``applied`` has the checksum of each script that was applied.
+    ``applied`` has the checksum of each script that was applied. The values are in ``family``, as
+    ``value`` gives them.
     """
     layout = Layout.of(root / "checkpoint")
-    states = tuple(_partition(layout, root, number, count) for number in range(2))
-    stores = {"items": StoredStore("value", (FAMILY,), applied or {})}
+    states = tuple(_partition(layout, root, number, count, family, value) for number in range(2))
+    stores = {"items": StoredStore("value", (family,), applied or {}, complement=complement)}
     publish_manifest(layout, Manifest(0, KEY.jsonValue(), states, stores, {}))
     (layout.checkpoint / "commits").mkdir()
     if committed:
@@ -69,10 +77,17 @@ def scripts(root: Path, text: str = SCRIPT) -> Path:
     return folder.directory
 
 
-def _partition(layout: Layout, root: Path, number: int, count: int) -> PartitionState:
+def _partition(
+    layout: Layout,
+    root: Path,
+    number: int,
+    count: int,
+    stored: StoredFamily,
+    value: Callable[[int], dict[str, Any]],
+) -> PartitionState:
     place = PartitionPaths(number, layout.partition(number), root / f"working-{number}")
     partition = Partition(place, PartitionState(), 0)
-    family, keys = partition.target(FAMILY, "value"), KeyCodec(KEY)
+    family, keys = partition.target(stored, "value"), KeyCodec(KEY)
     for each in range(number, count, 2):
-        family.put(keys.encode((each,)), item(each))
+        family.put(keys.encode((each,)), value(each))
     return partition.commit(snapshot=True)

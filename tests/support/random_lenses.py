@@ -105,7 +105,11 @@ def _lens(draw: st.DrawFn, record: Record, depth: int = 1) -> Lens:
         st.just(function(path, lambda v: v, lambda v: v)),
     ]
     if isinstance(node, Record):
-        found = [st.just(unwrap(path)), top.map(lambda name: move(name, f"{path}.{new}"))]
+        found = [
+            st.just(unwrap(path)),
+            top.map(lambda name: move(name, f"{path}.{new}")),
+            top.map(lambda name: move(name, f"{path}.{new}.{name}")),
+        ]
     elif isinstance(node, Array | Map):
         inner = without_none(node.items if isinstance(node, Array) else node.values)
         if depth and isinstance(inner, Record) and inner.fields:

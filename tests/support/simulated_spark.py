@@ -28,7 +28,7 @@ from statemigrate.native import startup as variables
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import require_control_source
-from statemigrate.native.deployment_check import begin_run
+from statemigrate.native.deployment_check import RunOnVariables, begin_run
 from statemigrate.native.startup import check_forgetting
 from statemigrate.native.worker import NativeHandle
 from support.offset_logs import PROCESSOR, put
@@ -216,7 +216,7 @@ class Query:
         assert seen is not None
 
         def plan() -> None:
-            begin_run(seen, made.records, made.family_names, made.note)
+            begin_run(seen, RunOnVariables(seen, made.records, made.family_names, made.note))
             if fails:
                 raise UserCodeError("init raises")
 

@@ -114,3 +114,55 @@ def test_masked_columns_and_hidden_values_are_not_in_the_report(monkeypatch):
     monkeypatch.setenv("STATEMIGRATE_NO_VALUES", "1")
     hidden = found.masked(Mask.of([])).to_json()["batches"][0]["stores"][0]
     assert (hidden["examples"], hidden["fields"]) == ([], {"n": 1})
+
+
+def held(expression, old, new):
+    return Expectations.of({"sums": {"n": expression}}).same("sums")("n", old, new)
+
+
+@pytest.mark.parametrize(
+    ("expression", "old", "new"),
+    [
+        ("new == old * 2", 3, 6),
+        ("abs(new - old) <= 0.01 * abs(old)", 100, 101),
+        ("new is None and old == 0", 0, None),
+        ("old in (1, 2) or new < 0", 2, 9),
+        ("(new if new else 0) == old", 0, None),
+        ("new['a'] == old + 1", 1, {"a": 2}),
+        ("old <= new < old + 2", 1, 2),
+        ("round(new / 3) != len(str(old))", 10, 30),
+    ],
+)
+def test_an_expression_says_what_holds_of_both_values(expression, old, new):
+    assert held(expression, old, new)
+    assert not held(f"not ({expression})", old, new)
+
+
+@pytest.mark.parametrize(("old", "new"), [(None, 1), (0, "a"), (0, None)])
+def test_an_expression_that_fails_on_values_does_not_hold(old, new):
+    assert not held("new / old > 0", old, new)
+    assert not held("'x' * old == new", 10**12, new)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "exakt",
+        "1 == 1",
+        "old.__class__",
+        "__import__('os')",
+        "open('file')",
+        "new ** old",
+        "[x for x in old]",
+        "(lambda: old)()",
+        "old[new]",
+        "f'{old}'",
+        "new = old",
+        "max(key=old)",
+        "old @ new",
+    ],
+)
+def test_what_is_no_harmless_expression_is_refused(expression):
+    with pytest.raises(CodeError) as raised:
+        Expectations.of({"sums": {"n": expression}})
+    assert raised.value.code == "SM-PREVIEW-010"

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from support import checkpoints
 
-from statemigrate import NamedCheckpoint, StateReader
+from statemigrate import NamedCheckpoint, open_state
 from statemigrate.errors import ScriptError
 from statemigrate.scripts import folder
 from statemigrate.state.project import Project
 
 
 def test_a_reader_of_state_takes_every_setting_by_its_name():
-    taken = inspect.signature(StateReader).parameters
-    assert Project().keywords.keys() == taken.keys() - {"checkpoint"}
+    taken = inspect.signature(open_state).parameters
+    assert Project().keywords.keys() == taken.keys() - {"checkpoint", "batch", "mask"}
     own = Project("scripts", {"a": "base"}, {"b": "aggregation-0"}, None, 3, ("1a2b",))
     assert own.keywords == {
         "migrations": "scripts",

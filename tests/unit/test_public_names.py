@@ -99,7 +99,7 @@ RECORDS = {
 def test_every_option_of_a_verb_is_a_parameter_of_its_function(verb):
     taken = {*parameters(verb.replace("-", "_"))}
     for name, record in RECORDS.items():
-        if name in taken and verb in ("rewrite", "plan", "preview"):
+        if name in taken and verb in ("rewrite", "plan", "preview", "new"):
             taken |= {*inspect.signature(record).parameters}
     context = click.Context(main)
     options = {each.name for each in main.get_command(context, verb).params}
@@ -147,6 +147,8 @@ WRONG = {
     "history --match a*": "--match needs --all.",
     "new items --rebase -m text": "--rebase excludes --message.",
     "new items -m text --onto a1": "--onto needs --rebase.",
+    "new items -m text --code a:b": "--code needs --from-checkpoint, without --to and --like.",
+    "new items -m text --lock a.lock": "--input, --output-mode, --old-code and --lock need --code.",
     "new --edit items -m text": "--edit excludes --message.",
     "check --lock state.lock --record": "--lock excludes --record.",
     "check --lock state.lock": "Name one function of a query: --code MODULE:FUNCTION.",
@@ -250,7 +252,7 @@ def test_the_subject_comes_first_and_the_rest_goes_by_keyword(name):
         assert by_position[:2] == ["store", "checkpoint"]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, "StateReader"])
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_several_verbs_take_has_one_default(name):
     for each in parameters(name).values():
         if each.name in SHARED:
@@ -261,7 +263,7 @@ def test_what_several_verbs_take_has_one_default(name):
 
 PLACES = ("checkpoint", "migrations", "path", "working_directory")
 TAKING = [*FUNCTIONS, "BackfillListener", "EmbeddedOptions", "EmbeddedQuery", "NativeMetrics",
-          "StateReader", "migrated", "with_backfill"]  # fmt: skip
+          "migrated", "with_backfill"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TAKING)

@@ -63,7 +63,7 @@ def _only(files: Files, number: int, lines: Sequence[int], offsets: Offsets) -> 
     raise UnsupportedError(
         "SM-CHECKPOINT-034",
         f"the query of {files.location} reads one stream in several places, and which offset is "
-        f"that of sources/{number} cannot be told",
+        f"that of sources/{number} cannot be determined",
         expected="one line of the offset log that fits the source's own log",
         found=f"lines {' and '.join(str(line + 1) for line in lines)} of its "
         f"{len(offsets.lines)} sources, with different offsets",

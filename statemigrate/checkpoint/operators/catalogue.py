@@ -68,7 +68,7 @@ def kind_of(name: str) -> Kind:
         f"the stateful operator {name!r} is not known",
         expected=f"one of {', '.join(sorted(name for kind in KINDS for name in kind.names))}",
         found=name,
-        next_action="nothing can be said of such state; statemigrate's changelog tells whether a "
+        next_action="such state cannot be described; statemigrate's changelog says whether a "
         "newer release knows it",
         operator=name,
     )

@@ -49,7 +49,7 @@ from statemigrate.files import Files
 #
 # Spark 3.5 and older note the schemas of a store, and have no operator but those distinguished
 # here, by names that Spark itself gives to columns and stores. What two of them could have written
-# is distinguished no further: then nothing is said.
+# is distinguished no further: then there is no description.
 
 
 _SESSION_START, _SESSION = "sessionStartTime", "session_window"
@@ -312,7 +312,7 @@ class Meaning:
 _ANY = ""
 _MANY = 6
 _NUMBER = re.compile(r"_\d+$")
-# By Spark's names and types of consecutive columns, the longest first; any type where none is said.
+# By Spark's names and types of consecutive columns, the longest first; any type without one.
 _BUFFERS: tuple[tuple[tuple[tuple[str, str], ...], str], ...] = (
     (
         tuple((name, _ANY) for name in ("n", "avg", "m2", "m3", "m4")),

@@ -240,7 +240,7 @@ class OperatorEntry:
 
     @property
     def version(self) -> int:
-        """The version of the format, by what is to be said."""
+        """The version of the format, by what is found."""
         return 1 if self.properties is None else 2
 
     @property
@@ -319,7 +319,7 @@ def _preview(path: str) -> UnsupportedError:
         f"{path} was written by a preview of Spark 4.0, whose state no release reads",
         expected="stateSchemaFilePaths, as Spark 4.0.0 and newer write",
         found=_OF_PREVIEWS,
-        next_action="start the query anew on a release of Spark, with a new checkpoint",
+        next_action="start the query again on a release of Spark, with a new checkpoint",
         path=path,
     )
 

@@ -208,7 +208,7 @@ def arrow_array(numbers: npt.NDArray[Any]) -> pa.Array:
 
 
 def numpy_array(numbers: pa.Array) -> npt.NDArray[Any]:
-    """Numbers or truth values of Arrow, of which none is null, as numpy has them.
+    """Numbers or truth values of Arrow, without nulls, as numpy has them.
 
     As `Array.to_numpy` makes them, which loads pandas first.
     """

@@ -138,7 +138,7 @@ class TimedKeys:
 
 
 def columns_of(structs: pa.StructArray) -> list[pa.Array]:
-    """The columns of structs of which none is null."""
+    """The columns of structs without nulls."""
     return [structs.field(index) for index in range(structs.type.num_fields)]
 
 

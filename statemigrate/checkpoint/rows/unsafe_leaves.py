@@ -140,7 +140,7 @@ def validity(nulls: Mask) -> pa.Buffer | None:
 
 
 def numbers(kind: Number, slots: npt.NDArray[Any], nulls: Mask) -> pa.Array:
-    """Numbers of which each slot's low bytes are one."""
+    """Numbers, each in the low bytes of its slot."""
     bits = slots.astype(kind.bits, copy=False)
     if pa.types.is_boolean(kind.arrow):
         bits = np.packbits(bits != 0, bitorder="little")
@@ -173,7 +173,7 @@ def large_decimals(
 
 
 def wide_decimals_of(kind: pa.DataType, turned: Bytes, nulls: Mask) -> pa.Array:
-    """Decimals of which each has sixteen bytes, big-endian."""
+    """Decimals of sixteen bytes each, big-endian."""
     content = pa.py_buffer(np.ascontiguousarray(turned[:, ::-1]))
     return pa.Array.from_buffers(kind, nulls.size, [validity(nulls), content])
 
@@ -278,7 +278,7 @@ def _normalized_list(array: pa.ListArray) -> pa.ListArray:
 
 
 def conforming(struct: Struct, batch: pa.RecordBatch | pa.StructArray) -> list[pa.Array]:
-    """The columns of a batch, or of structs of which none is null, that are the struct's.
+    """The columns of a batch, or of structs without nulls, that are the struct's.
 
     Raises `ValueMismatchError` for others in name, order or type. Nullability is the values'
     affair, and what Arrow has in two widths, strings, binaries and lists, may have either.
@@ -288,7 +288,7 @@ def conforming(struct: Struct, batch: pa.RecordBatch | pa.StructArray) -> list[p
         return list(batch.columns)
     _conform_all(struct, list(batch.type.fields), "")
     if batch.null_count:
-        raise _differs("the row", "fields, of which each may be null", "rows that are null")
+        raise _differs("the row", "fields that may be null", "rows that are null")
     return [batch.field(index) for index in range(len(struct.fields))]
 
 

@@ -183,7 +183,7 @@ def _maps(field: Field, kind: Map, blocks: Blocks) -> pa.Array:
 
 
 def _nested(kind: Array | Map, nulls: Mask, counts: Integers, elements: pa.Array) -> pa.Array:
-    # No more elements than bytes, of which Arrow's strings have allowed fewer than 2^31.
+    # No more elements than bytes, and Arrow's strings have allowed fewer than 2^31.
     buffers = [validity(nulls), pa.py_buffer(ends(counts).astype(np.int32))]
     return pa.Array.from_buffers(kind.arrow, nulls.size, buffers, children=[elements])
 
@@ -342,7 +342,7 @@ def flat(array: pa.Array, nulls: Mask, children: list[pa.Array]) -> tuple[Intege
 
 
 def _array_rows(element: Field, array: pa.Array, counts: Integers) -> Rows:
-    """A block for each list of elements, of which ``array`` has those of all."""
+    """A block for each list of elements; ``array`` has the elements of all."""
     owners = np.repeat(np.arange(counts.size), counts)
     first = ends(counts)[:-1]
     nulls = nulls_of(element, array, np.zeros(len(array), bool))
@@ -394,7 +394,7 @@ class RowCodec:
         return pa.schema([field.arrow for field in self._struct.fields])
 
     def encode(self, batch: pa.RecordBatch | pa.StructArray) -> Rows:
-        """The rows of a batch, or of structs of which none is null.
+        """The rows of a batch, or of structs without nulls.
 
         Raises `ValueMismatchError` for columns that are not the schema's in name, order and type,
         and for a null where the schema has none.

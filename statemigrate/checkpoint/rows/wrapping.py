@@ -161,7 +161,7 @@ def _tables() -> tuple[Checksums, ...]:
     return tuple(tables)
 
 
-# Values of which each holds any number of parts, one behind the other, as lists are merged.
+# Values that each hold any number of parts, one behind the other, as lists are merged.
 
 
 _FEW = 64
@@ -300,7 +300,7 @@ class Summed:
 
     @property
     def differing(self) -> Integers:
-        """The indices of contents of which the two checksums differ."""
+        """The indices of contents whose two checksums differ."""
         return np.flatnonzero(self.stored != self.computed)
 
 

@@ -4,7 +4,7 @@ Which files make a version of a store.
 
 A version is the newest snapshot up to it, and the changes of each version after that. In checkpoint
 format 2 a file has a unique id in its name, and each changelog names those before it back to a
-snapshot: a version that was written twice has two files, of which the commit names one.
+snapshot: a version that was written twice has two files, and the commit names one.
 """
 
 from __future__ import annotations

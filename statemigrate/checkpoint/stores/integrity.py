@@ -42,7 +42,7 @@ def verified(changes: Iterable[Changes], layout: RowLayout, path: str) -> Iterat
 
 
 class _Records:
-    """The ``changes`` of a part of a file, of which ``first`` is the number of the first."""
+    """The ``changes`` of a part of a file; ``first`` is the number of the first."""
 
     def __init__(self, changes: Changes, layout: RowLayout, path: str, first: int) -> None:
         self._changes = changes

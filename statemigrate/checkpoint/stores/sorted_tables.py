@@ -447,7 +447,7 @@ def _kinds(found: Bytes) -> Bytes:
 def ranges(
     tables: Sequence[SortedTable], start: bytes, stop: bytes | None, most: int
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Ranges of keys, one behind the other, of which the tables have some ``most`` bytes each."""
+    """Ranges of keys, one behind the other, with some ``most`` bytes of the tables in each."""
     marks: list[tuple[bytes, int]] = []
     waiting = 0
     for table in tables:

@@ -42,7 +42,7 @@ FROM events WHERE kind = 'bid' GROUP BY entity
 
 
 def compute_expected(spark: SparkSession, events: Path, query: str = EXPECTED) -> Any:
-    """A table with one row a key, of `statemigrate.demo.stage.COLUMNS` unless said."""
+    """A table with one row a key, by default of `statemigrate.demo.stage.COLUMNS`."""
     spark.read.schema(SCHEMA).parquet(str(events)).createOrReplaceTempView("events")
     return spark.sql(query).toArrow()
 

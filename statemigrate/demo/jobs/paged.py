@@ -11,9 +11,9 @@ from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
 from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.pages.older_families import older
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.open import open_state
+from statemigrate.state.open import open_committed
 from statemigrate.state.project import Project
-from statemigrate.state.reader import StateReader
+from statemigrate.state.tables import open_state
 from statemigrate.stateful import paged
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def paged_state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
     from statemigrate.demo.jobs.after import cents
 
     rows = []
-    with StateReader(folder.checkpoint, migrations=example_migrations(), spark=spark) as reader:
-        for (entity,), auction in reader.entries(STORE):
+    with open_state(folder.checkpoint, migrations=example_migrations(), spark=spark) as state:
+        for (entity,), auction in state[STORE].entries():
             item, price = auction["item"], auction["price"]
             told = item["name"], item["category"], None
             money = price["bids"], cents(price["total"]), cents(price["highest"])
             rows.append((entity, auction["seller"], *told, *money))
-        for (entity,), person in reader.entries("persons"):
+        for (entity,), person in state["persons"].entries():
             rows.append((entity, None, person["name"], None, person["city"], None, None, None))
     return pa.table(dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
 
@@ -84,6 +84,6 @@ def _planned(spark: SparkSession, folder: DemoFolder) -> int:
 def _gone(spark: SparkSession, folder: DemoFolder) -> tuple[str, ...]:
     """The families that were there and that no page has an entry of any more."""
     lineages = ScriptFolder(example_migrations()).lineages()
-    with closing(open_state(folder.checkpoint, lineages, Project(spark=spark))) as state:
+    with closing(open_committed(folder.checkpoint, lineages, Project(spark=spark))) as state:
         counts = [each for store in state.stores for each in state.counts(store).items()]
     return tuple(sorted(name for name, held in counts if not sum(held.values())))

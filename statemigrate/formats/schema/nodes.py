@@ -1,6 +1,6 @@
 """A schema as a small tree, the one form that every part of this package works on.
 
-It is Avro's, with what Spark has besides: intervals, maps whose keys are no strings, and fields of
+It is Avro's, with what only Spark has: intervals, maps whose keys are no strings, and fields of
 any name. Named types are expanded where they are used, so a walk never looks a name up. Of the
 logical types only those that Spark reads are kept; Avro asks readers to ignore the others.
 """

@@ -27,7 +27,7 @@ _NAMED = ("record", "error", "enum", "fixed")
 MOST_DIGITS = 1000
 """The largest precision of a decimal; Spark's own limit is 38. Each value may take as much time."""
 MOST_FIXED = 1 << 24
-"""The most bytes of a fixed type, all of which each value has."""
+"""The most bytes of a fixed type. Each value has all of them."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TIME = re.compile(r"time\([0-6]\)")
 _LOGICAL = {

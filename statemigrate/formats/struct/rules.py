@@ -230,7 +230,7 @@ def _spark_union(union: Union, place: str, *, is_struct: bool) -> tuple[Any, boo
     plain = frozenset(branch.type for branch in others if branch == Primitive(type_name(branch)))
     if len(plain) == len(others) and plain in _WIDER:
         return _WIDER[plain], nullable
-    return _refuse(place, "at most one type besides null in a union", type_name(union))
+    return _refuse(place, "at most one type other than null in a union", type_name(union))
 
 
 def _spark_decimal(decimals: Decimals, place: str) -> str:

@@ -33,6 +33,7 @@ from statemigrate.files.documents import unsealed
 from statemigrate.native.decorator import fenced
 from statemigrate.native.deployment_check import (
     ObservedCheckpoint,
+    RunOnVariables,
     StoreRecord,
     begin_run,
     read_record,
@@ -289,7 +290,8 @@ class NativeStarts:
         for batch in logs.batches(self._until):
             logs.begin(batch)
             if not has_begun:
-                begin_run(seen, mine, lambda name: (name,), Note(lives.STAMP))
+                run = RunOnVariables(seen, mine, lambda name: (name,), Note(lives.STAMP))
+                begin_run(seen, run)
                 began[number] = _own_epoch(store, local.name)
                 has_begun = True
             sink(None, batch)  # type: ignore[arg-type]

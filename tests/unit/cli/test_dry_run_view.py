@@ -120,8 +120,8 @@ def test_lost_and_constant_fields_are_named_with_the_function_and_what_to_do(pri
     assert lines[-4:] == [
         "Not ready: note and item.colour would be lost.",
         "Next: correct `upgrade` in m/versions/a1.py so that it keeps note; if it is",
-        "meant to be lost, add 'note' to `drops` in that script. 1 more besides. Then run",
-        "the dry run again.",
+        "meant to be lost, add 'note' to `drops` in that script. 1 more. Then run the dry",
+        "run again.",
     ]
 
 

@@ -48,3 +48,29 @@ def test_an_editor_that_fails_or_is_not_there_is_named(tmp_path):
             edit("items", migrations=tmp_path / "migrations", editor=command)
         assert command in caught.value.found
     assert script.read_text() == before
+
+
+def test_the_command_shows_the_script_and_writes_it(run, tmp_path):
+    directory = checkpoints.scripts(tmp_path)
+    shown = run("new", "--edit", "items", "--lens").stdout
+    assert "scale(" in shown
+    assert "--apply" in shown.splitlines()[-1]
+    assert "def upgrade" in (directory / "versions" / "amounts.py").read_text()
+    assert "Wrote" in run("new", "--edit", "items", "--lens", "--apply").stdout
+    assert "def upgrade" not in (directory / "versions" / "amounts.py").read_text()
+    run("new", "--edit", "items", "--apply", code=2)
+    run("new", "--edit", "items", "--functions", code=2)
+
+
+def test_a_squash_is_shown_and_asked_about(run, tmp_path):
+    checkpoints.scripts(tmp_path)
+    run("new", "items", "-m", "more", "--to", "amount DECIMAL(18,2), label STRING", "--rename",
+        "name=label")  # fmt: skip
+    shown = run("new", "items", "--squash", "head").stdout
+    assert "replaces = {" in shown
+    assert "--accept-unknown unknown" in shown
+    run("new", "items", "--squash", "head", "--apply", code=1)
+    written = run("new", "items", "--squash", "head", "--apply", "--accept-unknown", "unknown")
+    assert "Wrote" in written.stdout
+    run("check")
+    run("new", "--squash", "head", code=2)

@@ -286,7 +286,7 @@ def test_ctrl_c_says_how_far_a_stopped_backfill_is_and_the_same_command_goes_on(
             ["rewrite", "new", "--from-tables", "table", "--code", "no_such_module:orders"],
             "no_such_module",
         ),
-        (["rewrite", "new", "--from-tables", "table"], "what the query keeps is not said"),
+        (["rewrite", "new", "--from-tables", "table"], "nothing describes the state of the query"),
         (["rewrite", "native", "--from-tables", "table", "--code", "json:dumps"], "native"),
         (["rewrite", "no-old", "new"], "no-old is not"),
         (["fork", "no-old", "new"], "no-old"),

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from support.random_lenses import fitting_changes
 
-from statemigrate.formats import Format, Value
+from statemigrate.errors import ScriptError, ValueMismatchError
+from statemigrate.formats import Format, Struct, Value
 from statemigrate.formats.arrow_values import plain_array, plain_values
 from statemigrate.formats.examples import made_up_values
-from statemigrate.lenses import Change
+from statemigrate.lenses import Change, default, lens, move
 from statemigrate.lenses.columns import arrow_type
 
 
@@ -40,6 +41,79 @@ def test_what_a_change_says_that_it_brings_back_comes_back(change: Change) -> No
         if change.comes_back:
             assert change.downgrade is not None
             assert _same(change.old, change.downgrade(copy.deepcopy(conformed)), value)
+
+
+@given(fitting_changes())
+@settings(max_examples=120, deadline=None)
+def test_what_a_change_says_that_comes_forth_comes_forth(change: Change) -> None:
+    if not change.comes_forth:
+        return
+    assert change.downgrade is not None
+    for value in made_up_values(change.new, 60):
+        back, _ = _outcome(change.downgrade, value)
+        try:
+            there = None if back is None else change.old.conform(back)
+        except ValueMismatchError:
+            continue
+        if there is not None:
+            again, error = _outcome(change.upgrade, there)
+            assert again is not None, error
+            assert _same(change.new, again, value)
+
+
+def test_a_default_claims_nothing_of_a_none_that_is_written_later() -> None:
+    change = Change.of(lens(default("currency", "EUR")), Struct("currency STRING"))
+    assert not change.comes_forth
+    assert not change.comes_back
+    never_none = Change.of(lens(default("n", 7)), Struct("n INT NOT NULL"))
+    assert never_none.comes_forth
+    assert never_none.comes_back
+
+
+_MOVES = {
+    "into a struct": ("item STRUCT<price: INT{}>, title STRING", "item.title"),
+    "into a struct of a struct": (
+        "item STRUCT<price: INT, of: STRUCT<n: INT{}>>, title STRING",
+        "item.of.title",
+    ),
+    "into a struct that is made within another": ("item STRUCT<price: INT{}>, title STRING",
+                                                  "item.names.title"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _MOVES)
+def test_a_field_that_moves_into_a_struct_that_may_be_none_makes_one(name: str) -> None:
+    ddl, to = _MOVES[name]
+    change = Change.of(lens(move("title", to)), Struct(ddl.format("")))
+    (made,) = [change.new.conform(change.upgrade({"item": None, "title": "lamp"}))]
+    found: Any = made
+    for part in to.split("."):
+        found = found[part]
+    assert found == "lamp"
+    assert change.losses
+    assert change.downgrade is not None
+    assert change.downgrade(made)["title"] == "lamp"
+    nothing = change.new.conform(change.upgrade({"item": None, "title": None}))
+    assert nothing["item"] is None
+
+
+@pytest.mark.parametrize("name", _MOVES)
+def test_a_field_does_not_move_where_it_would_make_an_invalid_struct(name: str) -> None:
+    ddl, to = _MOVES[name]
+    with pytest.raises(ScriptError) as raised:
+        Change.of(lens(move("title", to)), Struct(ddl.format(" NOT NULL")))
+    assert raised.value.code == "SM-LENS-003"
+
+
+def test_a_field_moves_out_of_a_struct_with_fields_that_cannot_be_none() -> None:
+    old = Struct("item STRUCT<price: INT NOT NULL, title: STRING>")
+    change = Change.of(lens(move("item.title", "title")), old)
+    assert change.downgrade is not None
+    for value in made_up_values(old):
+        made = change.new.conform(change.upgrade(copy.deepcopy(value)))
+        assert _same(old, change.downgrade(made), value)
+    with pytest.raises(ValueMismatchError):
+        old.conform(change.downgrade({"item": None, "title": "lamp"}))
 
 
 @given(fitting_changes())

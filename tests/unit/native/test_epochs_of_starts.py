@@ -16,6 +16,7 @@ from statemigrate.native import deployment_check as seen_module
 from statemigrate.native.deployment_check import (
     RECORD,
     ObservedCheckpoint,
+    RunOnVariables,
     StoreRecord,
     begin_run,
     read_record,
@@ -44,7 +45,8 @@ def start(files, driver="this one", batch=2):
     seen = ObservedCheckpoint(
         files.location, QUERY, batch, f"of {driver}", lent=files, driver=driver
     )
-    begin_run(seen, {"totals": StoreRecord(("totals",), batch)}, lambda name: (name,))
+    records = {"totals": StoreRecord(("totals",), batch)}
+    begin_run(seen, RunOnVariables(seen, records, lambda name: (name,)))
     return seen
 
 

@@ -139,7 +139,8 @@ def test_every_verb_that_looks_opens_the_state_anew(checkpoint, monkeypatch, tmp
     monkeypatch.setattr("statemigrate.commands.new_script._in_files", lambda *_: None)
     for module in ("view", "dry_run"):
         monkeypatch.setattr(f"statemigrate.commands.{module}.require_store", lambda *_: None)
-    monkeypatch.setattr("statemigrate.state.open_spark.open_spark_state", query.read)
+    for opening in ("open_spark.open_spark_state", "tables.SparkCatalog"):
+        monkeypatch.setattr(f"statemigrate.state.{opening}", query.read)
     scripts = tmp_path / "migrations"
     ScriptFolder.create(scripts)
     (scripts / "versions" / "a.py").write_text(SCRIPT)

@@ -10,8 +10,8 @@ from statemigrate.errors import StartupError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note
 from statemigrate.files import LocalFiles
-from statemigrate.native.deployment_check import ObservedCheckpoint
-from statemigrate.pages.deployed import PagedDeployment
+from statemigrate.native.deployment_check import ObservedCheckpoint, begin_run
+from statemigrate.pages.deployed import PagedDeployment, RunOnPages
 from statemigrate.pages.record import PagesRecord
 from statemigrate.pages.record import read_pages_record as read_record
 
@@ -39,24 +39,28 @@ def called(checkpoint, pages=4):
     return PagedDeployment(key, (0,), key, {}, Settings(), seen, record, note, before)
 
 
+def begin(deployment):
+    begin_run(deployment.observed, RunOnPages(deployment))
+
+
 def test_the_second_of_two_is_refused_and_the_record_stays_the_first_ones(checkpoint):
     first, second = called(checkpoint), called(checkpoint, pages=5)
-    first.begin_run()
+    begin(first)
     with pytest.raises(StartupError, match="another `paged` has begun") as caught:
-        second.begin_run()
+        begin(second)
     assert caught.value.data["path"] == str(checkpoint)
     assert read_record(LocalFiles(checkpoint)).pages == 4
 
 
 def test_one_that_is_started_twice_is_itself(checkpoint):
     only = called(checkpoint)
-    only.begin_run()
-    only.begin_run()
+    begin(only)
+    begin(only)
     assert read_record(LocalFiles(checkpoint)).deployment == only.observed.deployment
 
 
 def test_one_that_is_called_after_a_start_that_failed_takes_its_place(checkpoint):
-    called(checkpoint).begin_run()
+    begin(called(checkpoint))
     corrected = called(checkpoint, pages=5)
-    corrected.begin_run()
+    begin(corrected)
     assert read_record(LocalFiles(checkpoint)).pages == 5

@@ -100,7 +100,7 @@ def test_where_several_variables_could_go_on_one_must_be_said():
 def test_a_variable_goes_on_under_another_name_if_it_is_said():
     made = plan(variables(value("old")), variables(value("new")), take={"new": "old"})
     assert [(each.name, each.change) for each in made.operators[0].families] == [("new", "kept")]
-    assert [each.said for each in made.answered] == ["old"]
+    assert [each.answer for each in made.answered] == ["old"]
     with pytest.raises(RewriteError, match="which there is not"):
         plan(variables(value("old")), variables(value("new")), take={"new": "nothing"})
 

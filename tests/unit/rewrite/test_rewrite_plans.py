@@ -66,7 +66,7 @@ def test_what_is_accepted_or_given_is_no_question_any_more():
     plan = planned(COUNT_SUM, new, answers)
     assert plan.questions == ()
     assert plan.starts == {"aggregation-0.max": None, "aggregation-0.min": 7}
-    assert [each.said for each in plan.answered] == ["null", "7"]
+    assert [each.answer for each in plan.answered] == ["null", "7"]
 
 
 def test_what_was_accepted_of_one_question_is_not_taken_for_another():

@@ -3,7 +3,7 @@
 import pytest
 
 from statemigrate.formats import Struct
-from statemigrate.scripts.inference import KeyChange, infer_rekeying
+from statemigrate.scripts.rekeying import ColumnSource, KeyChange, infer_rekeying
 
 SHOP = Struct("shop STRING")
 SHOP_DAY = Struct("shop STRING, day DATE")
@@ -11,7 +11,7 @@ COUNT = Struct("count BIGINT")
 
 
 def functions(inferred):
-    scope = {"Value": dict}
+    scope = {"Value": dict, "Any": object}
     exec(inferred.source, scope)  # noqa: S102
     return scope
 
@@ -64,3 +64,43 @@ def test_values_that_hold_nothing_are_merged_without_a_question():
     found = infer_rekeying(nothing, nothing, KeyChange(SHOP_DAY, SHOP))
     assert functions(found)["merge"]({}, {}) == {}
     assert questions(found) == []
+
+
+def test_what_the_code_tells_of_a_key_stands_in_for_names():
+    value = Struct("count BIGINT, sum BIGINT, low STRING, buf BINARY")
+    keys = KeyChange(
+        SHOP,
+        SHOP,
+        sources={"shop": ColumnSource('None if key["shop"] is None else key["shop"].upper()')},
+        merging={"count": "add", "sum": "add unless null", "low": "least"},
+    )
+    assert keys.changes
+    assert keys.may_meet
+    found = infer_rekeying(value, value, keys)
+    made = functions(found)
+    assert made["rekey"]({"shop": "a"}, {}) == {"shop": "A"}
+    assert made["rekey"]({"shop": None}, {}) == {"shop": None}
+    one = {"count": 1, "sum": None, "low": "b", "buf": b"1"}
+    other = {"count": 2, "sum": 5, "low": None, "buf": b"2"}
+    assert made["merge"](one, other) == {"count": 3, "sum": 5, "low": "b", "buf": b"1"}
+    (question,) = questions(found)
+    assert "`buf`" in question
+
+
+def test_keys_that_are_the_same_change_nothing():
+    same = KeyChange(SHOP, SHOP, sources={"shop": ColumnSource('key["shop"]', column="shop")})
+    assert not same.changes
+    assert not same.may_meet
+
+
+def test_two_columns_exchanged_change_keys_that_never_meet():
+    both = Struct("shop STRING, town STRING")
+    sources = {
+        "shop": ColumnSource('key["town"]', column="town"),
+        "town": ColumnSource('key["shop"]', column="shop"),
+    }
+    keys = KeyChange(both, both, sources=sources)
+    assert keys.changes
+    assert not keys.may_meet
+    made = functions(infer_rekeying(COUNT, COUNT, keys))
+    assert made["rekey"]({"shop": "a", "town": "b"}, {}) == {"shop": "b", "town": "a"}

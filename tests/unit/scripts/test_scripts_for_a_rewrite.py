@@ -93,7 +93,7 @@ def test_an_upgrade_with_a_second_parameter_is_given_the_key(folder, write, sign
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("def rekey(key, value):\n    return key", "`rekey` gives keys of which nothing is said"),
+        ("def rekey(key, value):\n    return key", "`rekey` gives keys that no format describes"),
         ("new_key = Struct('a INT')", "`new_key` says what keys are like, and nothing makes them"),
         ("new_key = 'a INT'\nrekey = print", "`new_key` is not a format"),
         (KEYED.replace("key, value", "key"), "`rekey` cannot be called as it will be"),

@@ -1,0 +1,433 @@
+"""The runs of a preview: the old code as control, the new code as candidate, and the square."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.logs.entries import read_entry
+from statemigrate.commands.new_code import NewCode, probed
+from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment.code import named_object, noting_checkpoints
+from statemigrate.errors import CodeError, UnsupportedError
+from statemigrate.files import Files
+from statemigrate.files.open import open_files
+from statemigrate.preview.comparison import (
+    ROWS,
+    Difference,
+    Same,
+    compare_output,
+    compare_states,
+    equal,
+)
+from statemigrate.preview.expectations import Expectations
+from statemigrate.preview.history import History
+from statemigrate.preview.inputs import RecordedInput
+from statemigrate.preview.recording import Recorder
+from statemigrate.preview.replay import Code, Replayed, point_at_inputs, replay, start_fork
+from statemigrate.preview.report import Noise, Preview, PreviewedBatch
+from statemigrate.preview.report import Path as MigrationPath
+from statemigrate.preview.stream_plan import StreamPlan
+from statemigrate.rewrite.probe import (
+    call_on_empty_streams,
+    input_names,
+    input_schemas,
+    session_parameters,
+)
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.state.project import Project
+from statemigrate.state.tables import StateTables, open_state
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a preview runs on: a query's files, its last batches, and what these have read.
+
+    ``checkpoint`` is where the state of the query itself is read, and ``name`` what a report calls
+    it.
+    """
+
+    name: str
+    checkpoint: str
+    files: Files
+    history: History
+    recorder: Recorder
+
+
+@dataclass(frozen=True)
+class StateOptions:
+    """How state is read: with which scripts, targets and names of stores."""
+
+    migrations: str | Path | None
+    targets: Mapping[str, str]
+    stores: Mapping[str, str]
+    spark: SparkSession
+
+    @property
+    def scripted(self) -> frozenset[str]:
+        """The stores that have scripts."""
+        project = Project(self.migrations, dict(self.targets), self.stores, self.spark)
+        return frozenset() if project.survey is None else frozenset(project.survey.lineages)
+
+    def open(self, checkpoint: str, batch: int) -> StateTables:
+        """The state of a checkpoint after a batch."""
+        return open_state(
+            checkpoint,
+            batch=batch,
+            migrations=self.migrations,
+            targets=self.targets,
+            stores=self.stores,
+            spark=self.spark,
+        )
+
+
+@dataclass(frozen=True)
+class RewriteGiven:
+    """What a rewrite is asked for, and the answers to its questions."""
+
+    options: RewriteOptions | None
+    answers: RewriteAnswers | None
+
+
+@dataclass(frozen=True)
+class PreviewRuns:
+    """Makes the runs of a preview below a ``folder``, and compares them."""
+
+    material: Material
+    wanted: NewCode
+    state: StateOptions
+    session: SparkSession
+    folder: Path
+    progress: Progress | None
+    given: RewriteGiven
+
+    @property
+    def history(self) -> History:
+        """The batches that are run again."""
+        return self.material.history
+
+    def made(self, expectations: Expectations) -> Preview:
+        """Run and compare."""
+        wanted = self.wanted
+        assert wanted.code is not None, "asked before"  # noqa: S101
+        codes = CodeReader(wanted, self.history, self.session, self.material.name)
+        old = None if wanted.old_code is None else codes.read(wanted.old_code, None)
+        new = codes.read(wanted.code, old)
+        read = [each for each in (old, new) if each is not None]
+        recorded = self.material.recorder.record(read, self.folder / "inputs", self.session)
+        base = start_fork(self.material.files, self.history, self.folder / "before")
+        path = self._path(base)
+        runs = 1 if old is None else 3
+        steps = _Steps(self.progress, runs * len(self.history.batches))
+        controls = (
+            []
+            if old is None
+            else [self._run(old, base, f"control-{n}", recorded, steps, None) for n in range(2)]
+        )
+        control = controls[0] if controls else None
+        noise = tuple(self._noise(controls))
+        settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
+        start = base
+        if path == "rewritten":
+            start = self._rewritten(base.as_uri(), self.folder / "candidate-state")
+            point_at_inputs(start, self._lines_of(start))
+        like = self.history.watermarks
+        if control is not None:
+            like = control.watermarks
+        candidate = self._run(new, start, "candidate", recorded, steps, like)
+        found = tuple(self._compared(control, candidate, settled))
+        square = None
+        if control is not None and path != "as it is":
+            square = self._square(control, candidate, path)
+        return Preview(
+            self.material.name,
+            wanted.code,
+            wanted.old_code,
+            self.history.before.number,
+            found,
+            path,
+            noise,
+            square,
+            settled,
+        )
+
+    def _path(self, base: Path) -> MigrationPath:
+        from statemigrate.commands.plan import plan
+
+        found = plan(
+            base.as_uri(),
+            target=self.wanted,
+            migrations=self.state.migrations,
+            stores=self.state.stores,
+            spark=self.session,
+        )
+        # Its sources are the recorded ones, whichever the code reads.
+        verdicts = {each.verdict for each in found.items if each.operator}
+        if "rewrite" in verdicts:
+            return "rewritten"
+        return "live" if "live" in verdicts else "as it is"
+
+    def _run(
+        self,
+        code: Code,
+        start: Path,
+        name: str,
+        recorded: Mapping[str, RecordedInput],
+        steps: _Steps,
+        like: Mapping[int, int] | None,
+    ) -> Replayed:
+        place = self.folder / name
+        shutil.copytree(start, place)
+        return replay(
+            code,
+            place,
+            self.history,
+            recorded=recorded,
+            output=self.folder / f"{name}-output",
+            session=self.session,
+            like=like,
+            progress=steps.next,
+        )
+
+    def _rewritten(self, old: str, place: Path) -> Path:
+        """Rewrite a checkpoint for the new code into a new ``place``."""
+        from statemigrate.commands.rewrite import rewrite
+
+        rewrite(
+            old,
+            place.as_uri(),
+            target=self.wanted,
+            options=self.given.options,
+            answers=self.given.answers,
+            migrations=self.state.migrations,
+            targets=self.state.targets,
+            stores=self.state.stores,
+            apply=True,
+            spark=self.session,
+        )
+        return place
+
+    def _lines_of(self, place: Path) -> int:
+        entry = read_entry(open_files(place.as_uri()), self.history.before.number)
+        return len(entry.offsets.lines)
+
+    def _noise(self, controls: Sequence[Replayed]) -> Iterator[Noise]:
+        """What the old code does not compute again as the query has."""
+        if not controls:
+            return
+        first, second = controls
+        found: dict[tuple[str, str], str] = {}
+        for batch in self.history.batches:
+            states = [self._state(each.checkpoint, batch.number) for each in controls]
+            own = self._state(self.material.checkpoint, batch.number)
+            for each in _fields(compare_states(states[0], states[1], lambda _: equal)):
+                found[each] = "two runs of the old code differ"
+            for each in _fields(compare_states(own, states[0], lambda _: equal)):
+                found.setdefault(each, "the old code does not compute what the query has")
+            rows = [_output(each, batch.number) for each in (first, second)]
+            keys = _keys(states[0])
+            for each in _fields([compare_output(rows[0], rows[1], keys, equal)]):
+                found[each] = "two runs of the old code differ"
+        for (store, name), cause in found.items():
+            yield Noise(store, name, cause)
+
+    def _state(self, checkpoint: str, batch: int) -> StateTables:
+        return self.state.open(checkpoint, batch)
+
+    def _compared(
+        self, control: Replayed | None, candidate: Replayed, expectations: Expectations
+    ) -> Iterator[PreviewedBatch]:
+        """Each batch of the candidate, compared with the control, else with the query's own."""
+        for place, batch in enumerate(self.history.batches):
+            number = batch.number
+            old = self._state(
+                self.material.checkpoint if control is None else control.checkpoint, number
+            )
+            new = self._state(candidate.checkpoint, number)
+            output = None
+            if control is not None:
+                rows = [_output(each, number) for each in (control, candidate)]
+                output = compare_output(rows[0], rows[1], _keys(new), expectations.same("output"))
+            run = candidate.batches[place]
+            ran = None if control is None else control.batches[place]
+            yield PreviewedBatch(
+                number,
+                compare_states(old, new, expectations.same),
+                output,
+                run.seconds,
+                None if ran is None else ran.seconds,
+                run.watermark,
+                batch.commit.watermark if ran is None else ran.watermark,
+            )
+
+    def _square(
+        self, control: Replayed, candidate: Replayed, path: MigrationPath
+    ) -> tuple[Difference, ...]:
+        """The state of the old code migrated after the batches, against the new code's."""
+        last = self.history.batches[-1].number
+        after = control.checkpoint
+        if path == "rewritten":
+            after = self._rewritten(after, self.folder / "square").as_uri()
+        scripted = self.state.scripted
+        before = self._state(control.checkpoint, last)
+        known = {name: before[name].layout.value_names for name in before.stores}
+
+        def same(store: str) -> Same:
+            """What only the new code has and no script computes has begun empty, at two times."""
+
+            def compare(name: str, old: Any, new: Any) -> bool:
+                is_new = store in known and name not in known[store]
+                return (is_new and store not in scripted) or equal(name, old, new)
+
+            return compare
+
+        states = [self._state(each, last) for each in (after, candidate.checkpoint)]
+        return compare_states(states[0], states[1], same)
+
+
+@dataclass(frozen=True)
+class CodeReader:
+    """Finds out which sources of a query a function reads, by a call on empty streams."""
+
+    wanted: NewCode
+    history: History
+    session: SparkSession
+    checkpoint: str
+
+    def read(self, reference: str, old: Code | None) -> Code:
+        """The code, and which source each of its parameters stands for.
+
+        Raises `CodeError` where that is unclear, and `UnsupportedError` for code that names the
+        checkpoint that it works on.
+        """
+        function = named_object(reference)
+        known = self.wanted.inputs
+        inputs = {name: ddl for name, ddl in known.items() if name in input_names(function)}
+        schemas = input_schemas(function, inputs, reference)
+        with noting_checkpoints() as named:
+            mode = self._mode(reference, inputs)
+            names = self._streams(reference, function, inputs)
+        _check_no_checkpoint(reference, function, named)
+        lines = self.history.sources
+        repeated: dict[str, tuple[str, ...]] = {}
+        if old is not None and set(schemas) <= set(old.inputs):
+            by_name = {name: old.inputs[name] for name in schemas}
+        elif len(names) == len(lines) and "" not in names:
+            by_name = {name: lines[names.index(name)] for name in names}
+            for name, line in zip(names, lines, strict=True):
+                repeated[by_name[name]] = (*repeated.get(by_name[name], ()), line)
+        else:
+            by_name = self._by_name(reference, tuple(dict.fromkeys(names)))
+        return Code(
+            reference, function, by_name, schemas, mode, session_parameters(function), repeated
+        )
+
+    def _mode(self, reference: str, inputs: Mapping[str, Any]) -> str:
+        """The output mode that Spark takes for the code."""
+        alone = NewCode(reference, inputs, self.wanted.mode)
+        found = probed(alone, self.history.before.entry.conf, self.session, self.checkpoint)
+        assert found is not None, "code was given"  # noqa: S101
+        return found.mode or self.wanted.mode or "append"
+
+    def _streams(
+        self, reference: str, function: Callable[..., Any], inputs: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        """The parameters in the order in which Spark reads them, repeated where it does so."""
+        with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
+            made, _ = call_on_empty_streams(
+                function, Path(folder), self.session, inputs=inputs, reference=reference
+            )
+            reads = StreamPlan.of(made).reads
+            place = f"{(Path(folder) / 'in').as_uri()}/"
+        return tuple(each.removeprefix(place) if each.startswith(place) else "" for each in reads)
+
+    def _by_name(self, reference: str, names: Sequence[str]) -> dict[str, str]:
+        """By parameter the first line of the offset log that is its stream's."""
+        first: dict[str | None, str] = {}
+        for line, folder in self.history.folders.items():
+            first.setdefault(folder, line)
+        if "" in names or None in first or len(names) != len(first):
+            raise self._unknown(reference, ", ".join(names))
+        return dict(zip(names, first.values(), strict=True))
+
+    def _unknown(self, reference: str, found: str) -> CodeError:
+        return CodeError(
+            "SM-PREVIEW-012",
+            f"the sources that {reference} reads cannot be determined",
+            expected=f"an input stream for each of the {len(self.history.sources)} sources of "
+            "the query, or the names that the old code has for them",
+            found=found,
+            next_action="name the old code with --old-code, and let both call their streams "
+            "the same",
+            reference=reference,
+        )
+
+
+def _check_no_checkpoint(reference: str, function: Any, named: set[str]) -> None:
+    """Raise `UnsupportedError` for code that would write into the checkpoint it is written for."""
+    marks = (getattr(each, SETTINGS, None) for each in _named_in(inspect.unwrap(function)))
+    found = {*named, *(each.checkpoint for each in marks if isinstance(each, Settings))} - {None}
+    if found:
+        raise UnsupportedError(
+            "SM-PREVIEW-013",
+            f"{reference} names a checkpoint, in which it would write",
+            expected="a function that works on the checkpoint of the query that it is run in, with "
+            "migrated alone, and without checkpoint=",
+            found=", ".join(sorted(map(str, found))),
+            next_action="queries with stateful, with_backfill or paged cannot be previewed yet",
+            reference=reference,
+        )
+
+
+def _named_in(function: Any) -> Iterator[Any]:
+    """What a function may reach by name: globals of its module, and of modules among them."""
+    found = list(function.__globals__.values())
+    code = [each.__code__ for each in (function, *found) if inspect.isfunction(each)]
+    names = {name for each in code for name in each.co_names}
+    yield from found
+    for module in filter(inspect.ismodule, found):
+        yield from (vars(module).get(name) for name in names)
+
+
+@dataclass
+class _Steps:
+    """Counts the batches that have run."""
+
+    progress: Progress | None
+    total: int
+    done: int = 0
+
+    def next(self, batch: int) -> None:  # noqa: ARG002 - which batch it was does not count
+        self.done += 1
+        if self.progress is not None:
+            self.progress(self.done, self.total)
+
+
+def _fields(found: Sequence[Difference]) -> Iterator[tuple[str, str]]:
+    for each in found:
+        if each.added or each.missing:
+            yield each.store, ROWS
+        for name in each.fields:
+            yield each.store, name
+
+
+def _keys(state: StateTables) -> set[str]:
+    return {column for name in state.stores for column in state[name].key_columns}
+
+
+def _output(run: Replayed, batch: int) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(run.output / str(batch))

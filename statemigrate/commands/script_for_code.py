@@ -1,0 +1,134 @@
+"""`new --code`: the script that takes the state of Spark's operators to that of new code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_stores
+from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.shape import describe
+from statemigrate.commands.arguments import required
+from statemigrate.commands.new_code import (
+    NewCode,
+    Probed,
+    check_inputs,
+    known_before,
+    meaning_of,
+    probed,
+)
+from statemigrate.commands.new_script import (
+    NewScript,
+    StoreChange,
+    baseline,
+    in_both,
+    write_changes,
+)
+from statemigrate.files.open import open_files
+from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.meaning import CodeMeaning, OperatorMeaning
+from statemigrate.meaning.key_sources import (
+    computed_notes,
+    function_questions,
+    key_sources,
+    merging_of,
+)
+from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.rekeying import KeyChange
+
+if TYPE_CHECKING:
+    from statemigrate.native.session import Spark
+
+
+def autogenerate_for(  # noqa: PLR0913 - all by name
+    checkpoint: str | Path,
+    target: NewCode,
+    message: str,
+    *,
+    store: str | None = None,
+    lens: bool | None = None,
+    rename: Mapping[str, str] | None = None,
+    migrations: str | Path = "migrations",
+    stores: Mapping[str, str] | None = None,
+    spark: Spark = None,
+) -> tuple[NewScript, ...]:
+    """Write a script for ``store``, or for each store of an operator that ``target`` changes.
+
+    The new code runs once on empty streams. If the meaning of the old code is known, by its
+    function or its lock file in ``target``, or by the checkpoint's record, new keys are computed
+    from old ones, and values whose keys meet are merged. What nothing tells is a question in the
+    script. Before the first script that changes keys comes a baseline with the keys that the state
+    has. The folder of scripts is made if there is none. ``lens`` and ``rename`` are as in `new`; a
+    script that changes keys has functions. ``stores`` has the project's names for the stores of
+    operators.
+
+    Raises `CheckpointError` for a store that is not in both, `LineageError` if the newest script of
+    a store leads to another format than the checkpoint's, `CodeError` for code that does not run
+    on empty streams, and the errors of `ScriptFolder`.
+    """
+    required("new", target.code or target.like, "code in its target")
+    check_inputs(target)
+    files = open_files(checkpoint)
+    shape = describe(files, CheckpointDirectory(files).require_commit())
+    found = probed(target, shape.conf, spark, files.location)
+    assert found is not None, "asked before"  # noqa: S101
+    old = known_before(target, shape, spark, files)
+    before, after = (operator_stores(each, stores or {}) for each in (shape, found.shape))
+    both = in_both((str(checkpoint), before), (str(target.code or target.like), after), store)
+    changes = changes_of_stores(shape, found, old, stores or {})
+    changes = {name: changes[name] for name in both}
+    if not Path(migrations).exists():
+        ScriptFolder.create(migrations)
+    folder = ScriptFolder(migrations)
+    known = folder.survey().stores
+    written: tuple[NewScript, ...] = ()
+    for name, change in changes.items():
+        if change.rekeys and name not in known:
+            # State has the oldest revision with its keys. Equal keys do not say which that is.
+            written += baseline(checkpoint, store=name, migrations=migrations, stores=stores)
+    return *written, *write_changes(folder, message, changes, lenses=lens, renames=rename)
+
+
+def changes_of_stores(
+    shape: CheckpointShape, found: Probed, old: CodeMeaning | None, names: Mapping[str, str]
+) -> dict[str, StoreChange]:
+    """What changes of each store that both the state and the new code have, by its name.
+
+    ``old`` is what is known of the old code, and ``names`` has the project's own for stores.
+    """
+    before, after = (operator_stores(each, names) for each in (shape, found.shape))
+    new = meaning_of(found, "")
+    both = [name for name in before if name in after]
+    return {name: _change(before[name], after[name], old, new) for name in both}
+
+
+def _change(
+    before: OperatorStore, after: OperatorStore, old: CodeMeaning | None, new: CodeMeaning
+) -> StoreChange:
+    was, now = _operator_of(old, before), _operator_of(new, after)
+    if now is None or before.is_join:
+        return StoreChange.by_name(before, after)
+    known = None if was is None else was.keys
+    keys = KeyChange(
+        struct_from_json(before.key),
+        struct_from_json(after.key),
+        sources=key_sources(known, now.keys, before.key["fields"], after.key["fields"]),
+        merging=merging_of(now.functions, after.value["fields"]),
+        asked=tuple(
+            function_questions(
+                was.functions, now.functions, before.value["fields"], after.value["fields"]
+            )
+            if was is not None
+            else ()
+        ),
+    )
+    return StoreChange(
+        before, after, keys, computed_notes(None if was is None else was.keys, now.keys)
+    )
+
+
+def _operator_of(code: CodeMeaning | None, store: OperatorStore) -> OperatorMeaning | None:
+    found = () if code is None else code.operators
+    return next((each for each in found if each.number == store.number), None)
