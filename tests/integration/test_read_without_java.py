@@ -19,6 +19,7 @@ pytestmark = pytest.mark.integration
 _LOOK = """
 import json, sys
 import statemigrate
+from statemigrate.files import hadoop_jvm
 from statemigrate.formats.arrow_values import plain_rows
 found = {}
 for place in sys.argv[1:]:
@@ -35,7 +36,7 @@ for place in sys.argv[1:]:
         "changed": state["tally"].changes(state.batch - 1).num_rows,
         "status": [each.store for each in status.stores],
         "sql": repr(state.sql('select count(*) from tally').to_pylist()),
-        "java": "py4j.java_gateway" in sys.modules,
+        "java": bool(hadoop_jvm._started),
     }
 print(json.dumps(found))
 """
