@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from uuid import uuid4
@@ -394,7 +394,7 @@ def begin_run(observed: ObservedCheckpoint, run: Run) -> None:
     leave()
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunOnVariables:
     """A `Run` on Spark's own state, with a record of each store.
 
@@ -406,6 +406,7 @@ class RunOnVariables:
     families: Families
     logged: Note | None = None
     name: str = field(default=RECORD, init=False)
+    _read: Records | None = field(default=None, init=False, repr=False)
 
     def is_own(self, committed: int) -> bool:
         """See `Run`.
@@ -451,10 +452,13 @@ class RunOnVariables:
         note = self.logged if is_next else replace(self.logged, dropped={})
         note.start(self.observed.files, committed + 1, self._facts(note, committed))
 
-    @cached_property
+    @property
     def _left(self) -> Records:
-        """The record of the last start."""
-        return read_record(self.observed.files)
+        """The record of the last start, read once."""
+        # Python 3.11 locks a cached property for all starts of a process while it reads files.
+        if self._read is None:
+            self._read = read_record(self.observed.files)
+        return self._read
 
     def _facts(self, note: Note, committed: int) -> Facts:
         """What the last start has left of itself, whichever release that was of."""

@@ -27,11 +27,11 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.documents import Maybe, Table
-from statemigrate.rewrite.aggregate_pairing import PlacedFunction
-from statemigrate.rewrite.families import FamilyPlan, FunctionRows
 
 if TYPE_CHECKING:
     pass
+    from statemigrate.rewrite.aggregate_pairing import PlacedFunction
+    from statemigrate.rewrite.families import FamilyPlan
     from statemigrate.rewrite.plan import RewritePlan
 
 
@@ -160,6 +160,8 @@ class FieldSource:
 
 def functions_document(family: FamilyPlan, starts: Mapping[str, Any]) -> dict[str, Any] | None:
     """The functions of a family as its report has them; None of one that has none."""
+    from statemigrate.rewrite.families import FunctionRows
+
     if not isinstance(family, FunctionRows):
         return None
     pairing = family.functions
@@ -264,6 +266,8 @@ def check_functions(
     family: FamilyPlan, starts: Mapping[str, Any], answers: Sequence[Mapping[str, str]]
 ) -> None:
     """Raise `RewriteError` where a plan takes a field from elsewhere than its functions say."""
+    from statemigrate.rewrite.families import FunctionRows
+
     document = functions_document(family, starts)
     if document is None or not isinstance(family, FunctionRows):
         return

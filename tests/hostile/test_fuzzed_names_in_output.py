@@ -287,6 +287,7 @@ OWN = {
     "self._option",
     "self._files.option",
     "self._code",
+    "self._known",
     "self._again",
     "known",
 }
