@@ -483,7 +483,7 @@ _add(
     ),
     ("a function makes rows", _rows_by(_as_they_are), YES, UNNOTICED),
     ("the stream is read twice", _counts(lambda r: r.union(r)), NO, REWRITE),
-    ("rows are spread anew", _counts(lambda r: r.repartition(3)), YES, SAME),
+    ("rows are spread again", _counts(lambda r: r.repartition(3)), YES, SAME),
     ("a column is added before it", _counts(lambda r: r.withColumn("z", F.col("v"))), YES, SAME),
 )
 _add(
