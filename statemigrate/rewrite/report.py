@@ -17,8 +17,8 @@ from statemigrate.files.documents import (
     understood,
     unsealed,
 )
-from statemigrate.rewrite.record import SHAPE as LOGS
-from statemigrate.rewrite.record import LogRecord
+from statemigrate.rewrite.log_record import SHAPE as LOGS
+from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.windows import WindowFinding
 
 REPORT = "statemigrate/rewrite.json"

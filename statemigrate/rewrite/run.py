@@ -28,12 +28,13 @@ from statemigrate.files.hadoop_jvm import has_jvm
 from statemigrate.native.moved import uri_of
 from statemigrate.native.retrying import whole
 from statemigrate.rewrite.families import DerivedFamily
+from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.operator import OperatorRun, Read
 from statemigrate.rewrite.origin import Begun, Origin, Target
 from statemigrate.rewrite.partitioning import survey
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.reading import StateReader, rewriting_session
-from statemigrate.rewrite.record import LogRecord, check_functions, functions_document
+from statemigrate.rewrite.record import check_functions, functions_document
 from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport, ScriptsRun
 from statemigrate.rewrite.window_columns import windows_in
 from statemigrate.rewrite.windows import WindowFinding

@@ -26,7 +26,7 @@ from statemigrate.errors import CheckpointError, StorageError
 from statemigrate.files import Files, parse_json
 from statemigrate.native.adoption_files import before_adoptions
 from statemigrate.native.chunks import within_checkpoint
-from statemigrate.rewrite.record import LogRecord, SourceRecord, TakenFiles
+from statemigrate.rewrite.log_record import LogRecord, SourceRecord, TakenFiles
 from statemigrate.rewrite.report import RewriteReport
 from statemigrate.rewrite.verify_findings import Found
 

@@ -14,8 +14,8 @@ from support.spark_checkpoints import aggregation, put, taken
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
 from statemigrate.native.adoption_files import OffsetLog, new_backup
+from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.plan import RewritePlan, make_plan
-from statemigrate.rewrite.record import LogRecord
 from statemigrate.rewrite.report import RewriteReport, read_report
 from statemigrate.rewrite.run import publish_shape
 from statemigrate.rewrite.source_logs import retained_logs
