@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from statemigrate.errors import ValueMismatchError, values_hidden
@@ -36,6 +36,10 @@ class Unequal:
     value: str | None
     by_hand: str | None
     by_lenses: str | None
+
+    def more(self, values: int) -> Unequal:
+        """The same field with so many more ``values``."""
+        return replace(self, values=self.values + values)
 
     def to_json(self) -> dict[str, Any]:
         """Its parts, for machines."""
@@ -67,9 +71,8 @@ class Equality:
             for way, number in getattr(other, name).items():
                 own[way] = own.get(way, 0) + number
         for name, group in other.groups.items():
-            mine = self.groups.get(name)
-            number = group.values + (0 if mine is None else mine.values)
-            self.groups[name] = Unequal(**{**asdict(mine or group), "values": number})
+            own_group = self.groups.get(name)
+            self.groups[name] = group if own_group is None else own_group.more(group.values)
 
     def to_json(self) -> dict[str, Any]:
         """The form that travels."""
@@ -119,8 +122,7 @@ class Comparison:
         for name, sides in self._differing(by_hand, by_lenses, way):
             group = f"{way} {name or ''}"
             if group in found.groups:
-                mine = found.groups[group]
-                found.groups[group] = Unequal(**{**asdict(mine), "values": mine.values + 1})
+                found.groups[group] = found.groups[group].more(1)
             elif len(found.groups) < _GROUPS:
                 found.groups[group] = self._shown(value, way, name, sides)
 
