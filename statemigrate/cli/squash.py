@@ -43,8 +43,8 @@ def _print(found: Squash) -> None:
     for name in found.known:
         screen.print(f"Checkpoint {visible(name)} needs none of the others")
     for name in found.unknown:
-        screen.print(f"? {visible(_UNKNOWN.get(name, name))} was not read: does it need them?",
-                     style="yellow")  # fmt: skip
+        place = visible(_UNKNOWN.get(name, name))
+        screen.print(f"? {place} was not read: does it need them?", style="yellow")
     if found.written:
         screen.print(f"Wrote {visible(str(found.path))}")
         kept = "may be removed" if found.is_declared else "are called by it"

@@ -103,7 +103,7 @@ def squash(
     if apply and unknown:
         raise _not_known(store, unknown)
     if written:
-        _write(folder.directory, parts, lineage, text)
+        _write(folder.directory, parts, lineage, text, is_proven=is_declared)
     return Squash(
         store,
         last,
@@ -225,13 +225,29 @@ def _all(lineage: Lineage, source: str, target: str) -> Callable[[Any], Any]:
     return run
 
 
-def _write(directory: Path, parts: Sequence[Part], lineage: Lineage, text: str) -> None:
-    """Copies first, then the one script, by which the others count no more; then these go."""
+def _write(
+    directory: Path, parts: Sequence[Part], lineage: Lineage, text: str, *, is_proven: bool
+) -> None:
+    """Copies first, then the one script, by which the others count no more; then these go.
+
+    A script that is not ``is_proven`` calls the copies, so that it can be tried only now.
+    """
     files = copied_files(directory, parts)
     (directory / FOLDER).mkdir(exist_ok=True)
     for path, content in files.items():
         with replacing(path) as stream:
             stream.write(content)
+    target = parts[-1].script.path
+    if not is_proven:
+        _check_equal(parts, lineage, text)
+    with replacing(target) as stream:
+        stream.write(text.encode())
+    for part in parts[:-1]:
+        part.script.path.unlink()
+
+
+def _check_equal(parts: Sequence[Part], lineage: Lineage, text: str) -> None:
+    """Raise `ScriptError` unless the one script makes the same of made-up values as all others."""
     target = parts[-1].script.path
     equality = _compared(parts, lineage, read(load(target, text.encode())))
     if not equality.is_equal or equality.taken:
@@ -243,10 +259,6 @@ def _write(directory: Path, parts: Sequence[Part], lineage: Lineage, text: str) 
             next_action="please report this, with the scripts; nothing in versions/ was changed",
             path=str(target),
         )
-    with replacing(target) as stream:
-        stream.write(text.encode())
-    for part in parts[:-1]:
-        part.script.path.unlink()
 
 
 def _finished(
