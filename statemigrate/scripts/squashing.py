@@ -163,9 +163,9 @@ def of_functions(parts: Sequence[Part]) -> str:
 def _text(parts: Sequence[Part], imports: Sequence[str], code: str, is_called: bool = False) -> str:
     first, last = parts[0].migration, parts[-1].migration
     assert first.old is not None, "no baseline is squashed"  # noqa: S101
-    kinds = sorted({type(each).__name__ for each in (first.old, last.new)} |
-                   ({"Struct", "Avro"} & {type(p.migration.new).__name__ for p in parts}
-                    if is_called else set()) | ({"Value"} if is_called else set()))  # fmt: skip
+    kinds = {type(each).__name__ for each in (first.old, last.new)}
+    if is_called:
+        kinds |= {type(each.migration.new).__name__ for each in parts} | {"Value"}
     label = None if first.down_revision else f"({quoted(first.store)},)"
     down = None if first.down_revision is None else quoted(first.down_revision)
     replaces = "".join(
@@ -178,7 +178,7 @@ def _text(parts: Sequence[Part], imports: Sequence[str], code: str, is_called: b
     )
     formats = (first.old, last.new)
     drops = _drops(parts) if is_called else ()
-    said = [f"drops = ({', '.join(map(quoted, drops))},)"] if drops else []
+    dropped = [f"drops = ({', '.join(map(quoted, drops))},)"] if drops else []
     lasting = [] if last.time_to_live == "keep" else [f"time_to_live = {quoted(last.time_to_live)}"]
     summary = in_docstring(f"Scripts {first.revision} to {last.revision} as one")
     return "\n".join(
@@ -192,7 +192,7 @@ def _text(parts: Sequence[Part], imports: Sequence[str], code: str, is_called: b
             "",
             *(each for each in imports if each.startswith(f"from {FOLDER}")),
             *([""] if is_called else []),
-            f"from statemigrate.formats import {', '.join(kinds)}",
+            f"from statemigrate.formats import {', '.join(sorted(kinds))}",
             *(each for each in imports if not each.startswith(f"from {FOLDER}")),
             "",
             f"revision = {quoted(last.revision)}",
@@ -205,7 +205,7 @@ def _text(parts: Sequence[Part], imports: Sequence[str], code: str, is_called: b
             "",
             assignment("old", formats[0]),
             assignment("new", formats[1]),
-            *said,
+            *dropped,
             *lasting,
             "",
             "",
@@ -220,10 +220,8 @@ def _drops(parts: Sequence[Part]) -> tuple[str, ...]:
     from statemigrate.formats.schema.matching import field_addresses
 
     first, last = parts[0].migration.old, parts[-1].migration.new
-    known = {
-        each.path for fmt in (first, last) if fmt is not None
-        for each in field_addresses(fmt.schema)
-    }  # fmt: skip
+    ends = [each for each in (first, last) if each is not None]
+    known = {address.path for each in ends for address in field_addresses(each.schema)}
     names = dict.fromkeys(name for part in parts for name in part.migration.drops)
     return tuple(name for name in names if name in known)
 
