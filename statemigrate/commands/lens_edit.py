@@ -119,8 +119,8 @@ def declare_lenses(
         equality = _of_made_up(comparison, migration)
         if checkpoint is not None:
             of_state = _of_state(comparison, migration, lineage, str(checkpoint), project)
-    return _result(made, migration, equality, of_state, apply, _applied(project, migration,
-                                                                       checkpoint))  # fmt: skip
+    applied = _applied(project, migration, checkpoint)
+    return _result(made, migration, equality, of_state, apply, applied)
 
 
 def _function(migration: Migration) -> Any:
@@ -134,8 +134,8 @@ def _of_made_up(comparison: Comparison, migration: Migration) -> Equality:
     upgraded = []
     for value in old:
         try:
-            upgraded.append(comparison.new.conform(comparison.upgrade(comparison.old.decode(
-                comparison.old.encode(value)))))  # fmt: skip
+            made = comparison.upgrade(comparison.old.decode(comparison.old.encode(value)))
+            upgraded.append(comparison.new.conform(made))
         except Exception:  # noqa: S112  # whatever a script's function raises: no value to take back
             continue
     comparison.compare(old, "upgrade", found)
