@@ -31,7 +31,7 @@ class StateCosts:
 
     ``is_counted`` says that the files have that number, those named ``counted_by``; else it is from
     the size of the state.
-    ``backfill_rate`` is how many a second a backfill migrates beside live rows.
+    ``backfill_rate`` is how many a second a backfill migrates next to live rows.
     """
 
     rows: int

@@ -271,7 +271,7 @@ def _called(
     *,
     at_once: bool = False,
 ) -> DataFrame:
-    """What the function makes of the recorded streams, of which a batch takes all, or one file."""
+    """The function's result on the recorded streams; a batch takes all of a stream, or one file."""
     limit = {"maxFilesPerTrigger": "1"} if at_once else {}
     streams = {
         name: session.readStream.schema(code.schemas[name])
