@@ -24,7 +24,7 @@ from statemigrate.families import (
     first_of_each_key,
 )
 from statemigrate.formats import Value
-from statemigrate.migration import Path
+from statemigrate.migration import MigrationPath
 
 if TYPE_CHECKING:
     from statemigrate.complements import Complements
@@ -275,10 +275,10 @@ class DualAccess(Generic[V]):
         except TransformError as error:
             raise error.at(self._show_key(key)) from error.__cause__
 
-    def _convert(self, path: Path, old: V) -> V:
+    def _convert(self, path: MigrationPath, old: V) -> V:
         return path.apply(old)  # type: ignore[return-value, arg-type]
 
-    def _convert_many(self, path: Path, old: Sequence[V]) -> Sequence[V]:
+    def _convert_many(self, path: MigrationPath, old: Sequence[V]) -> Sequence[V]:
         return path.apply_many(old)  # type: ignore[return-value, arg-type]
 
     def _unfit(self, source: Source[V], key: Key, error: ValueMismatchError) -> TransformError:
@@ -335,8 +335,10 @@ class DualList(DualAccess[list[Value]]):
         if found is not None:
             self._touch(found[0], key, found[1])
 
-    def _convert(self, path: Path, old: list[Value]) -> list[Value]:
+    def _convert(self, path: MigrationPath, old: list[Value]) -> list[Value]:
         return [path.apply(element) for element in old]
 
-    def _convert_many(self, path: Path, old: Sequence[list[Value]]) -> Sequence[list[Value]]:
+    def _convert_many(
+        self, path: MigrationPath, old: Sequence[list[Value]]
+    ) -> Sequence[list[Value]]:
         return [self._convert(path, each) for each in old]

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.migration import Path
+from statemigrate.migration import MigrationPath
 
 V = TypeVar("V")
 Key = Any
@@ -201,10 +201,10 @@ class Source(Generic[V]):
     """
 
     family: Family[V]
-    path: Path | None
+    path: MigrationPath | None
 
     @property
-    def way(self) -> Path:
+    def way(self) -> MigrationPath:
         """The path of a family that gave a value."""
         assert self.path is not None, f"a value came out of {self.family.name}"  # noqa: S101
         return self.path

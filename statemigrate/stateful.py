@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
-from statemigrate.deployment import Settings
+from statemigrate.deployment import DeploymentSettings
 from statemigrate.deployment.code import is_only_looking, note_call
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
@@ -76,7 +76,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
     Raises what `with_backfill`, `migrated`, `paged` and `backfill` raise; `StartupError` for a name
     of an operator without ``pages``, or a number with them.
     """
-    settings = Settings(
+    settings = DeploymentSettings(
         migrations,
         dict(targets or {}),
         accept_edited=tuple(accept_edited),

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.processor import OUTPUT, STATE, Records, Totals
 from benchmarks.records import RecordKind
 from statemigrate.budget import BackfillOptions, Tuner
-from statemigrate.deployment import Declared, Settings, plan_store
+from statemigrate.deployment import Declared, DeploymentSettings, plan_store
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.task import OutputRows, processed
@@ -51,7 +51,7 @@ def _timed(
 def stores_of(ddl: str = STATE) -> dict[str, Any]:
     """The plan of the processor's only store."""
     declared = Declared("totals", "value", struct_of(ddl))
-    return {"totals": plan_store(declared, None, None, Settings())}
+    return {"totals": plan_store(declared, None, None, DeploymentSettings())}
 
 
 def run_batch(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from statemigrate.checkpoint.logs.entries import is_rocksdb
 from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
 from statemigrate.checkpoint.rows.keys import families_of
-from statemigrate.checkpoint.state import StoredFamily
+from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.reading import read_state_changes
 from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState, among
@@ -25,10 +25,10 @@ Raw = tuple[Rows, Rows]
 """Keys and their values, as a store has them."""
 
 
-def differing(before: StoredFamily, after: StoredFamily, partition: int) -> tuple[Raw, Raw]:
+def differing(before: OperatorFamily, after: OperatorFamily, partition: int) -> tuple[Raw, Raw]:
     """The rows of a partition at both batches whose keys or values are not the same at both.
 
-    Both are of one family. Raises as `StoredFamily.raw`.
+    Both are of one family. Raises as `OperatorFamily.raw`.
     """
     sides = (_Side(before, partition), _Side(after, partition))
     keys = _candidates(*sides)
@@ -42,7 +42,7 @@ def differing(before: StoredFamily, after: StoredFamily, partition: int) -> tupl
 class _Side:
     """A partition of a family at one of the batches; its tables are opened once."""
 
-    def __init__(self, family: StoredFamily, partition: int) -> None:
+    def __init__(self, family: OperatorFamily, partition: int) -> None:
         self.family = family
         self.partition = partition
         self.part = family.parts[partition]
@@ -87,7 +87,7 @@ def _candidates(before: _Side, after: _Side) -> Rows | None:
 
 
 def _changes_between(
-    family: StoredFamily, old: StoreVersion, new: StoreVersion
+    family: OperatorFamily, old: StoreVersion, new: StoreVersion
 ) -> list[str] | None:
     """The files of changes between two versions; None where one of them is not there."""
     if old.snapshot == new.snapshot:

@@ -78,7 +78,7 @@ class StoredPartition:
 
 
 @dataclass(frozen=True)
-class StoredFamily:
+class OperatorFamily:
     """A family of an operator's store in all partitions, which may be read one at a time.
 
     ``conf`` are the settings that are pinned to the query.
@@ -228,13 +228,13 @@ class CommittedState:
         return self.shape.batch
 
     @cached_property
-    def families(self) -> tuple[StoredFamily, ...]:
+    def families(self) -> tuple[OperatorFamily, ...]:
         """All families of all operators. Raises `CorruptFileError` where a file is missing."""
         return tuple(
             each for operator in self.shape.operators for each in self.of_operator(operator)
         )
 
-    def of_operator(self, operator: OperatorShape) -> Iterator[StoredFamily]:
+    def of_operator(self, operator: OperatorShape) -> Iterator[OperatorFamily]:
         """The families of one operator. Raises as `families`."""
         name = self._names.get(operator.number)
         for store in operator.stores:
@@ -254,7 +254,7 @@ def stored_family(
     *,
     parts: tuple[StoredPartition, ...],
     name: str | None = None,
-) -> StoredFamily:
+) -> OperatorFamily:
     """A family of an operator's store, whose ``parts`` `stored_partitions` gives.
 
     ``name`` is Spark's name of the operator, for checkpoints of Spark before 4.0.
@@ -262,7 +262,7 @@ def stored_family(
     schemas = Schemas()
     if is_avro(shape.conf):
         schemas = _schemas(files, shape, operator, store.name, family.name, name)
-    return StoredFamily(files, shape.conf, operator, store, family, parts, schemas)
+    return OperatorFamily(files, shape.conf, operator, store, family, parts, schemas)
 
 
 def stored_partitions(

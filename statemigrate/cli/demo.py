@@ -17,7 +17,7 @@ from rich.table import Table
 
 from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import console, print_json
-from statemigrate.demo.stage import Batch
+from statemigrate.demo.stage import BatchOutcome
 from statemigrate.demo.story import (
     ActBegun,
     BatchDone,
@@ -28,7 +28,7 @@ from statemigrate.demo.story import (
     Rewritten,
     Step,
 )
-from statemigrate.demo.verdict import Comparison, Figures, RewriteFigures, RewritingFigures
+from statemigrate.demo.verdict import Figures, KeyComparison, RewriteFigures, RewritingFigures
 from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ PLAIN_COLUMNS = ("batch", "events", "batch ms")
 WIDTH = 11
 
 
-def plain_line(batch: Batch) -> str:
+def plain_line(batch: BatchOutcome) -> str:
     """A batch of a query that does not migrate."""
     cells = (f"{batch.number:,}", f"{batch.rows:,}", f"{batch.milliseconds:,.0f}")
     return "".join(cell.rjust(WIDTH) for cell in cells)
@@ -201,7 +201,7 @@ class _Migrated:
     def done(self) -> int:
         return self.touched + self.backfilled
 
-    def after(self, batch: Batch) -> str:
+    def after(self, batch: BatchOutcome) -> str:
         self.touched += batch.touched
         self.backfilled += batch.backfilled
         self.total = self.total or self.done + batch.left
@@ -211,7 +211,7 @@ class _Migrated:
         )
 
 
-def _line(batch: Batch) -> str:
+def _line(batch: BatchOutcome) -> str:
     alone = batch.without_backfill
     cells = (
         f"{batch.number:,}",
@@ -236,7 +236,7 @@ def _verdicts(figures: Figures | RewriteFigures) -> Table:
     return table
 
 
-def _cells(comparison: Comparison) -> tuple[str, ...]:
+def _cells(comparison: KeyComparison) -> tuple[str, ...]:
     numbers = (
         comparison.keys,
         comparison.missing,

@@ -28,7 +28,7 @@ from statemigrate.cli.output import (
 from statemigrate.commands.dry_run import Trials
 from statemigrate.errors import values_hidden
 from statemigrate.files.documents import replacing
-from statemigrate.inspect.report import DryRunReport, Example, Failure, FamilyTrial
+from statemigrate.inspect.report import DryRunReport, Failure, FamilyTrial, ValueExample
 from statemigrate.inspect.report_text import (
     already,
     backfill,
@@ -344,7 +344,7 @@ def _effects(family: FamilyTrial) -> list[tuple[str, ...]]:
     ]
 
 
-def _sides(example: Example) -> tuple[str, str, str]:
+def _sides(example: ValueExample) -> tuple[str, str, str]:
     sides = (example.before, example.after)
     before, after = ("nothing" if side is None else visible(side) for side in sides)
     # As a shell takes it, for `statemigrate get`.

@@ -23,7 +23,7 @@ from statemigrate.quoting import argument
 if TYPE_CHECKING:
     from statemigrate.commands.new_script import NewScript
     from statemigrate.formats import Format
-    from statemigrate.migration import Question
+    from statemigrate.migration import OpenQuestion
 
 
 def _renames(
@@ -471,7 +471,7 @@ def _remarks(script: NewScript, checkpoint: str | None) -> list[str]:
     return [*_answer(script.questions), f"Next: {next_command}"]
 
 
-def _answer(asked: Sequence[Question]) -> list[str]:
+def _answer(asked: Sequence[OpenQuestion]) -> list[str]:
     if not asked:
         return []
     questions = "1 question" if len(asked) == 1 else f"{len(asked)} questions"

@@ -32,7 +32,7 @@ from statemigrate.errors import HIDDEN, values_hidden
 from statemigrate.files.documents import replacing
 
 if TYPE_CHECKING:
-    from statemigrate.cli.watching import Looks, ToJson
+    from statemigrate.cli.watching import ToJson, WatchedView
     from statemigrate.commands.fleet import Fleet
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.status import Status
@@ -239,7 +239,7 @@ def status(  # noqa: PLR0913 - one parameter an option
 
 
 def _follow(
-    looks: Looks[Found], *, interval: float | None, html: str | None, as_json: bool
+    looks: WatchedView[Found], *, interval: float | None, html: str | None, as_json: bool
 ) -> Found:
     from statemigrate.cli.watching import show_once, watch
 
@@ -261,7 +261,7 @@ def _write(path: str, found: Any) -> None:
         stream.write(status_page(found).encode())
 
 
-def _at_one(checkpoint: str, named: dict[str, Any]) -> Looks[Status]:
+def _at_one(checkpoint: str, named: dict[str, Any]) -> WatchedView[Status]:
     from statemigrate.cli.watching import looks_at_one
     from statemigrate.commands.verbs import status as look
 
@@ -272,7 +272,7 @@ def _needs(only: tuple[str, ...]) -> frozenset[Need]:
     return frozenset(each for each in NEEDS if each.replace(" ", "-") in only or not only)
 
 
-def _at_all(match: str | None, needs: frozenset[Need], named: dict[str, Any]) -> Looks[Fleet]:
+def _at_all(match: str | None, needs: frozenset[Need], named: dict[str, Any]) -> WatchedView[Fleet]:
     from statemigrate.cli.watching import looks_at_all
     from statemigrate.commands.fleet import status_of_all
 

@@ -317,7 +317,7 @@ Found = TypeVar("Found", bound=ToJson)
 
 
 @dataclass(frozen=True)
-class Looks(Generic[Found]):
+class WatchedView(Generic[Found]):
     """How something is looked at and shown: once, in a frame of many, and as lines of a log.
 
     Of what was found ``shown`` is the part to be shown.
@@ -334,9 +334,9 @@ class Looks(Generic[Found]):
     shown: Callable[[Found], Found] = lambda found: found
 
 
-def looks_at_one(look: Callable[[], Status]) -> Looks[Status]:
+def looks_at_one(look: Callable[[], Status]) -> WatchedView[Status]:
     """One checkpoint."""
-    return Looks(
+    return WatchedView(
         look,
         Watched().after,
         lambda found: found.is_done,
@@ -346,12 +346,12 @@ def looks_at_one(look: Callable[[], Status]) -> Looks[Status]:
     )
 
 
-def looks_at_all(look: Callable[[], Fleet], needs: Collection[Need] = NEEDS) -> Looks[Fleet]:
+def looks_at_all(look: Callable[[], Fleet], needs: Collection[Need] = NEEDS) -> WatchedView[Fleet]:
     """All that have a name; those with one of ``needs`` are shown.
 
     What cannot be read is not known to be done.
     """
-    return Looks(
+    return WatchedView(
         look,
         WatchedFleet().after,
         lambda found: found.is_done,
@@ -362,7 +362,7 @@ def looks_at_all(look: Callable[[], Fleet], needs: Collection[Need] = NEEDS) -> 
     )
 
 
-def show_once(looks: Looks[Found], *, as_json: bool) -> Found:
+def show_once(looks: WatchedView[Found], *, as_json: bool) -> Found:
     """Look, print what was found, and return it."""
     found = looks.look()
     if as_json:
@@ -373,7 +373,7 @@ def show_once(looks: Looks[Found], *, as_json: bool) -> Found:
 
 
 def watch(
-    looks: Looks[Found], interval: float, note: Callable[[Found], None], *, as_json: bool
+    looks: WatchedView[Found], interval: float, note: Callable[[Found], None], *, as_json: bool
 ) -> Found:
     """Look every ``interval`` seconds until all is deployed and migrated, or Ctrl-C; the last look.
 
@@ -396,7 +396,7 @@ def _as_json(found: ToJson) -> None:
     print_json(found.to_json())
 
 
-def _shown(looks: Looks[Found], draw: Draw | None) -> Callable[[Found], None]:
+def _shown(looks: WatchedView[Found], draw: Draw | None) -> Callable[[Found], None]:
     if draw is not None:
         return lambda found: draw(Group(*looks.frame(found)))
     looked = count()

@@ -18,7 +18,7 @@ from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import STEP, Stamp
 from statemigrate.event_log.log import Note, planned_revisions, require_writable
 from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.chunks import ChunkFiles, Pace
+from statemigrate.native.chunks import BackfillLimits, ChunkFiles
 from statemigrate.native.control_source import require_control_source
 from statemigrate.native.paged_operators import chunk_files
 from statemigrate.native.retrying import looks_again, retried
@@ -215,7 +215,7 @@ _KEYS_PER_CHUNK = 10_000
 
 
 def _chunked_backfill(
-    path: str, project: Project, keys_per_chunk: int, pace: Pace | None
+    path: str, project: Project, keys_per_chunk: int, pace: BackfillLimits | None
 ) -> BackfillPlan:
     """Write down what is to be migrated."""
     # Said before Spark takes its time to start.
@@ -297,7 +297,7 @@ def _report_chunks(files: ChunkFiles, stamp: Stamp, step: str, details: Mapping[
     )
 
 
-def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:
+def _planned(plan: BackfillPlan, pace: BackfillLimits | None) -> dict[str, str]:
     """The details of a plan: how much, which families, and how fast it may go."""
     figures = {"keys": str(plan.keys), "families": ", ".join(plan.families)}
     if plan.withdrawn:
@@ -310,8 +310,8 @@ def _planned(plan: BackfillPlan, pace: Pace | None) -> dict[str, str]:
 
 def _pace(
     keys_per_chunk: int | None, share: float | None, keys_per_second: float | None
-) -> Pace | None:
-    pace = Pace.of(share, keys_per_second)
+) -> BackfillLimits | None:
+    pace = BackfillLimits.of(share, keys_per_second)
     if pace is not None and keys_per_chunk is not None:
         raise StartupError(
             "SM-BACKFILL-002",

@@ -13,7 +13,7 @@ from statemigrate.commands.diff import StoreDiff, diff_of
 from statemigrate.errors import StatemigrateError, rows_hidden
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.json_values import json_text
-from statemigrate.inspect.report_charts import Bar, Part
+from statemigrate.inspect.report_charts import Bar, BarPart
 from statemigrate.inspect.report_html import rendered
 from statemigrate.inspect.report_text import counted, utc_time
 from statemigrate.state.tables import StateTable, StateTables
@@ -86,14 +86,14 @@ class StoreCounts:
             Bar(
                 f"Partition {number}",
                 counted(rows, "row"),
-                ((Part("changed", rows, 0, 100 * rows / most),) if rows else (),),
+                ((BarPart("changed", rows, 0, 100 * rows / most),) if rows else (),),
             )
             for number, rows in sorted(by_size)
         ]
 
 
 @dataclass(frozen=True)
-class Rows:
+class PageTable:
     """A table on a page: its columns, and cells as texts."""
 
     columns: tuple[str, ...]
@@ -225,7 +225,7 @@ def _given(key: Sequence[str]) -> list[str]:
     return words[: words.index("")] if "" in words else words
 
 
-def _first_rows(table: StateTable) -> Rows | None:
+def _first_rows(table: StateTable) -> PageTable | None:
     """The first rows of a table; None where values are hidden."""
     if rows_hidden():
         return None
@@ -237,15 +237,17 @@ def _first_rows(table: StateTable) -> Rows | None:
     return _rows(table.columns, found)
 
 
-def _rows(columns: Sequence[str], found: list[dict[str, Any]], note: str = "") -> Rows:
-    return Rows(tuple(columns), [[_cell(row[name]) for name in columns] for row in found], note)
+def _rows(columns: Sequence[str], found: list[dict[str, Any]], note: str = "") -> PageTable:
+    return PageTable(
+        tuple(columns), [[_cell(row[name]) for name in columns] for row in found], note
+    )
 
 
 def _cell(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json_text(value)
 
 
-def _life(table: StateTable, key: tuple[Any, ...]) -> Rows:
+def _life(table: StateTable, key: tuple[Any, ...]) -> PageTable:
     values = table.layout.value_names
     rows = plain_rows(table.history(*key))
     for row in rows:
@@ -254,12 +256,12 @@ def _life(table: StateTable, key: tuple[Any, ...]) -> Rows:
     return _rows(("_batch", "_change", *values, "_revision"), rows)
 
 
-def _changed(found: StoreDiff) -> Rows | None:
+def _changed(found: StoreDiff) -> PageTable | None:
     if found.table is None:
         return None
     cells = [list(_changed_cells(found, row)) for row in plain_rows(found.table.slice(0, ROWS))]
     note = f"The first {ROWS} of {found.table.num_rows:,}." if found.table.num_rows > ROWS else ""
-    return Rows(("change", *found.key, *found.value), cells, note)
+    return PageTable(("change", *found.key, *found.value), cells, note)
 
 
 def _changed_cells(found: StoreDiff, row: dict[str, Any]) -> Iterator[str]:

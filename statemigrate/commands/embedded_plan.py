@@ -13,7 +13,7 @@ from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.plan_costs import StateCosts, embedded_costs
 from statemigrate.deployment import (
     SETTINGS,
-    Settings,
+    DeploymentSettings,
     StoredStore,
     fitting_lineages,
     plan_store,
@@ -111,13 +111,13 @@ def _tried(target: NewCode, project: Project, checkpoint: str) -> _Code:
         if not isinstance(found, type) and not hasattr(found, "handleInputRows"):
             found, key = _query_of(found, target, project, checkpoint)
         declared = code_of(found, reference).declared
-    settings: Settings = getattr(found, SETTINGS, Settings())
+    settings: DeploymentSettings = getattr(found, SETTINGS, DeploymentSettings())
     is_migrated = hasattr(found, SETTINGS)
     lineages = fitting_lineages(declared, project.lineages if is_migrated else {}, settings)
     stores = {}
     for each in declared:
         lineage = lineages.get(each.store)
-        own = Settings() if lineage is None else settings
+        own = DeploymentSettings() if lineage is None else settings
         stores[each.store] = plan_store(each, lineage, None, own).stored()
     return _Code(stores, key, is_migrated)
 

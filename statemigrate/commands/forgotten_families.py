@@ -28,7 +28,7 @@ from statemigrate.native.startup_stored import ForgottenFamily, forgotten_famili
 from statemigrate.native.versions import REWRITING, check_spark_version
 from statemigrate.quoting import argument
 from statemigrate.rewrite.forgotten_rows import (
-    FamilyRows,
+    ForgottenFamilyRows,
     ForgottenRows,
     RestoredCheckpoint,
     with_forgotten,
@@ -55,7 +55,7 @@ class Restoring:
     old: str
     new: str
     batch: int
-    families: tuple[FamilyRows, ...] = ()
+    families: tuple[ForgottenFamilyRows, ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
     plan: RewritePlan | None = None
     report: RewriteReport | None = None
@@ -189,13 +189,13 @@ def _lineages(project: Project, files: Files) -> dict[str, Lineage]:
     return dict(project.survey.lineages)
 
 
-def _fingerprint(plan: RewritePlan, found: Sequence[FamilyRows]) -> str:
+def _fingerprint(plan: RewritePlan, found: Sequence[ForgottenFamilyRows]) -> str:
     """64 hex characters over the plan, and what comes back."""
     text = json.dumps([plan.fingerprint, [each.noted.to_json() for each in found]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _questions(found: Sequence[FamilyRows], newest: int) -> Iterator[Question]:
+def _questions(found: Sequence[ForgottenFamilyRows], newest: int) -> Iterator[Question]:
     """Where files do not tell of every deletion."""
     for each in found:
         family, since = each.source.name, each.source.forgotten.batch + 1

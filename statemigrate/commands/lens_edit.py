@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import LineageError
 from statemigrate.files.documents import replacing
 from statemigrate.formats.examples import made_up_values
-from statemigrate.inspect.lens_equality import Comparing, Comparison, Equality, Unequal
+from statemigrate.inspect.lens_equality import Comparing, Equality, LensComparison, Unequal
 from statemigrate.migration import BASE, Direction, Lineage, Migration
-from statemigrate.migration import Path as Steps
+from statemigrate.migration import MigrationPath as Steps
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.scripts.applied import read_applied
@@ -109,7 +109,7 @@ def declare_lenses(
     made = declared(script, migration)
     equality, of_state = Equality(), None
     if made.script is not None:
-        comparison = Comparison(
+        comparison = LensComparison(
             lineage.format_of(migration.down_revision or BASE),
             migration.new,
             _function(migration),
@@ -128,7 +128,7 @@ def _function(migration: Migration) -> Any:
     return migration.upgrade
 
 
-def _of_made_up(comparison: Comparison, migration: Migration) -> Equality:
+def _of_made_up(comparison: LensComparison, migration: Migration) -> Equality:
     found = Equality()
     old = [*(each.value for each in migration.examples), *made_up_values(comparison.old)]
     upgraded = []
@@ -144,7 +144,7 @@ def _of_made_up(comparison: Comparison, migration: Migration) -> Equality:
 
 
 def _of_state(
-    comparison: Comparison,
+    comparison: LensComparison,
     migration: Migration,
     lineage: Lineage,
     checkpoint: str,

@@ -20,7 +20,7 @@ from statemigrate.errors import CheckpointError, CodeError, LineageError, Script
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.migration import Lineage, Question
+from statemigrate.migration import Lineage, OpenQuestion
 from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
@@ -48,7 +48,7 @@ class NewScript:
     store: str
     path: Path
     is_baseline: bool
-    questions: tuple[Question, ...] = ()
+    questions: tuple[OpenQuestion, ...] = ()
     is_declared: bool = False
 
 
@@ -418,7 +418,7 @@ def autogenerate_like(
     before, _ = stores_in_files(checkpoint, stores or {})
     after, _ = stores_in_files(like, stores or {})
     both = in_both((str(checkpoint), before), (str(like), after), store)
-    changes = {name: StoreChange.by_name(before[name], after[name]) for name in both}
+    changes = {name: ScriptedStore.by_name(before[name], after[name]) for name in both}
     return write_changes(folder, message, changes, lenses=lens, renames=rename)
 
 
@@ -461,7 +461,7 @@ def _is_same(one: Format, other: Format) -> bool:
 
 
 @dataclass(frozen=True)
-class StoreChange:
+class ScriptedStore:
     """A store ``before`` and ``after`` a change, with what becomes of its keys.
 
     ``notes`` go into the docstring of the script where keys change.
@@ -473,7 +473,7 @@ class StoreChange:
     notes: str = ""
 
     @classmethod
-    def by_name(cls, before: OperatorStore, after: OperatorStore) -> StoreChange:
+    def by_name(cls, before: OperatorStore, after: OperatorStore) -> ScriptedStore:
         """A change known by the names and types of columns alone."""
         keys = struct_from_json(before.key), struct_from_json(after.key)
         return cls(before, after, KeyChange(*keys, is_list=before.is_join))
@@ -490,7 +490,7 @@ class StoreChange:
 
 
 def write_changes(
-    folder: ScriptFolder, message: str, changes: Mapping[str, StoreChange], **how: Any
+    folder: ScriptFolder, message: str, changes: Mapping[str, ScriptedStore], **how: Any
 ) -> tuple[NewScript, ...]:
     """Write a script for each store that changes, by its name.
 
@@ -510,7 +510,7 @@ def _written_like(
     scripts: Survey,
     store: str,
     message: str,
-    change: StoreChange,
+    change: ScriptedStore,
     **how: Any,
 ) -> NewScript:
     is_rekeyed = change.rekeys

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.commands.new_code import NewCode, probed
-from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.deployment.code import named_object, noting_checkpoints
 from statemigrate.errors import CodeError, UnsupportedError
 from statemigrate.files import Files
@@ -29,10 +29,10 @@ from statemigrate.preview.expectations import Expectations
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.recording import Recorder
-from statemigrate.preview.replay import Code, Replayed, point_at_inputs, replay, start_fork
+from statemigrate.preview.replay import QueryFunction, Replayed, point_at_inputs, replay, start_fork
 from statemigrate.preview.report import Noise, Preview, PreviewedBatch
 from statemigrate.preview.report import Path as MigrationPath
-from statemigrate.preview.stream_plan import StreamPlan
+from statemigrate.preview.stream_plan import UnoptimizedPlan
 from statemigrate.rewrite.probe import (
     call_on_empty_streams,
     input_names,
@@ -181,7 +181,7 @@ class PreviewRuns:
 
     def _run(
         self,
-        code: Code,
+        code: QueryFunction,
         start: Path,
         name: str,
         recorded: Mapping[str, RecordedInput],
@@ -306,7 +306,7 @@ class CodeReader:
     session: SparkSession
     checkpoint: str
 
-    def read(self, reference: str, old: Code | None) -> Code:
+    def read(self, reference: str, old: QueryFunction | None) -> QueryFunction:
         """The code, and which source each of its parameters stands for.
 
         Raises `CodeError` where that is unclear, and `UnsupportedError` for code that names the
@@ -330,7 +330,7 @@ class CodeReader:
                 repeated[by_name[name]] = (*repeated.get(by_name[name], ()), line)
         else:
             by_name = self._by_name(reference, tuple(dict.fromkeys(names)))
-        return Code(
+        return QueryFunction(
             reference, function, by_name, schemas, mode, session_parameters(function), repeated
         )
 
@@ -349,7 +349,7 @@ class CodeReader:
             made, _ = call_on_empty_streams(
                 function, Path(folder), self.session, inputs=inputs, reference=reference
             )
-            reads = StreamPlan.of(made).reads
+            reads = UnoptimizedPlan.of(made).reads
             place = f"{(Path(folder) / 'in').as_uri()}/"
         return tuple(each.removeprefix(place) if each.startswith(place) else "" for each in reads)
 
@@ -378,7 +378,10 @@ class CodeReader:
 def _check_no_checkpoint(reference: str, function: Any, named: set[str]) -> None:
     """Raise `UnsupportedError` for code that would write into the checkpoint it is written for."""
     marks = (getattr(each, SETTINGS, None) for each in _named_in(inspect.unwrap(function)))
-    found = {*named, *(each.checkpoint for each in marks if isinstance(each, Settings))} - {None}
+    found = {
+        *named,
+        *(each.checkpoint for each in marks if isinstance(each, DeploymentSettings)),
+    } - {None}
     if found:
         raise UnsupportedError(
             "SM-PREVIEW-013",

@@ -21,7 +21,7 @@ from statemigrate.event_log.events import STEP, Stamp
 from statemigrate.event_log.log import Note, require_writable
 from statemigrate.native.adoption import WATCHED
 from statemigrate.quoting import argument
-from statemigrate.rewrite.forgotten_rows import FamilyRows
+from statemigrate.rewrite.forgotten_rows import ForgottenFamilyRows
 from statemigrate.state.open import engine_of
 from statemigrate.state.project import Project
 
@@ -206,7 +206,7 @@ def _restored(found: Restoring, *, given: bool) -> Repair:
     return Repair(found.old, "native", found.batch, findings, action, did)
 
 
-def _forgotten(each: FamilyRows, *, repaired: bool) -> RepairFinding:
+def _forgotten(each: ForgottenFamilyRows, *, repaired: bool) -> RepairFinding:
     since = each.source.forgotten.batch + 1
     untold = "" if each.source.forgotten.is_known else " or before"
     return RepairFinding(

@@ -42,7 +42,7 @@ from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.reading import StateReader, rewriting_session
 from statemigrate.rewrite.report import RewriteReport, read_report
 from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
-from statemigrate.rewrite.scripts import Scripts, StoreScripts
+from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
 from statemigrate.rewrite.source_logs import check_offsets
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.verify import Verified, verify_files
@@ -216,7 +216,7 @@ def _unfinished(begun: int | None, committed: int) -> tuple[str, ...]:
     )
 
 
-class Known(Protocol):
+class KnownCode(Protocol):
     """What is known of the code that a checkpoint was written by."""
 
     @property
@@ -241,7 +241,7 @@ def plan_for(
     old: Files,
     shape: CheckpointShape,
     found: Probed | None,
-    before: Known | None,
+    before: KnownCode | None,
     options: RewriteOptions,
     answers: RewriteAnswers | None,
     project: Project,
@@ -254,7 +254,7 @@ def plan_for(
     lineages = _lineages(project, shape, take)
     store_scripts = StoreScripts(shape, lineages, read_record(old), project.targets, project.stores)
     of_old = store_scripts.of_old()
-    scripts = Scripts(of_old, store_scripts.of_new(take))
+    scripts = RewriteScripts(of_old, store_scripts.of_new(take))
     if found is None:
         store_scripts.check_undeployed(of_old)
         return make_plan(shape, None, options, answers, scripts)
@@ -275,7 +275,7 @@ def plan_for(
     return replace(plan(answers=answers, further=further), windows=windows)
 
 
-def new_windows(found: Probed, before: Known | None, spark: Spark) -> NewWindows:
+def new_windows(found: Probed, before: KnownCode | None, spark: Spark) -> NewWindows:
     """What is known of the windows of the new code, and of the old one where it was given."""
     like = found.like
     keys = {} if before is None else before.keys

@@ -29,7 +29,7 @@ from statemigrate.native.deployment_check import read_record as read_deployed
 from statemigrate.native.operators import is_name, is_pages, name_in
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
 from statemigrate.processor.keys import check_grouping
-from statemigrate.rewrite.families import Layout, Paging, written_name
+from statemigrate.rewrite.families import Paging, VariablesLayout, written_name
 from statemigrate.rewrite.plan import RewritePlan, laid_out, make_plan
 from statemigrate.rewrite.probe import operator_with, operator_with_pages
 from statemigrate.rewrite.questions import RewriteAnswers
@@ -70,7 +70,7 @@ def paging_plan(
     sources, options = _sources(old, shape, options, controlled, name)
     stays = paged and name == before
     new = _new_paging(record, operator, options.pages or 0, conf, spark, name=name, stays=stays)
-    layout = Layout(
+    layout = VariablesLayout(
         operator.number,
         Paging(record, operator) if paged else None,
         new,
@@ -356,7 +356,7 @@ def _control_source(files: ChunkFiles, entry: Offsets, options: RewriteOptions) 
 
 
 def _files(
-    layout: Layout,
+    layout: VariablesLayout,
     name: str,
     record: PagesRecord,
     others: Mapping[str, StoreRecord],

@@ -21,7 +21,7 @@ from statemigrate.commands.new_code import (
 )
 from statemigrate.commands.new_script import (
     NewScript,
-    StoreChange,
+    ScriptedStore,
     baseline,
     in_both,
     write_changes,
@@ -93,7 +93,7 @@ def autogenerate_for(  # noqa: PLR0913 - all by name
 
 def changes_of_stores(
     shape: CheckpointShape, found: Probed, old: CodeMeaning | None, names: Mapping[str, str]
-) -> dict[str, StoreChange]:
+) -> dict[str, ScriptedStore]:
     """What changes of each store that both the state and the new code have, by its name.
 
     ``old`` is what is known of the old code, and ``names`` has the project's own for stores.
@@ -106,10 +106,10 @@ def changes_of_stores(
 
 def _change(
     before: OperatorStore, after: OperatorStore, old: CodeMeaning | None, new: CodeMeaning
-) -> StoreChange:
+) -> ScriptedStore:
     was, now = _operator_of(old, before), _operator_of(new, after)
     if now is None or before.is_join:
-        return StoreChange.by_name(before, after)
+        return ScriptedStore.by_name(before, after)
     known = None if was is None else was.keys
     keys = KeyChange(
         struct_from_json(before.key),
@@ -124,7 +124,7 @@ def _change(
             else ()
         ),
     )
-    return StoreChange(
+    return ScriptedStore(
         before, after, keys, computed_notes(None if was is None else was.keys, now.keys)
     )
 

@@ -31,10 +31,10 @@ from statemigrate.rewrite.questions import EXPIRES, OF_TABLES, Question, Rewrite
 from statemigrate.rewrite.reading import rewriting_session
 from statemigrate.rewrite.report import RewriteReport
 from statemigrate.rewrite.run import Progress, run_plan
-from statemigrate.rewrite.scripts import Scripted, Scripts
+from statemigrate.rewrite.scripts import RewriteScripts, Scripted
 from statemigrate.rewrite.seed import Seed, find_seeds, only_store, seed_script, seeded_stores
-from statemigrate.rewrite.seed_rows import BATCH, Tables, before_seeding, check_tables
-from statemigrate.rewrite.seed_tables import Table, is_json
+from statemigrate.rewrite.seed_rows import BATCH, SeedTables, before_seeding, check_tables
+from statemigrate.rewrite.seed_tables import SeedTable, is_json
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_columns import ObservedWindows, find_windows, observe_windows
 from statemigrate.rewrite.windows import WindowFinding
@@ -131,12 +131,12 @@ def seed(  # noqa: PLR0913 - all but two by name
         shape,
         found.shape.operators,
         options,
-        scripts=Scripts(scripts),
+        scripts=RewriteScripts(scripts),
         sources=found.sources,
         rows=OF_TABLES,
     )
     meaning = meaning_files(found, str(target.code), BATCH)
-    origin = Tables(seeds, str(uuid.uuid4()), meaning)
+    origin = SeedTables(seeds, str(uuid.uuid4()), meaning)
     place = Target(open_files(new), "", origin.location, _origins(origin), "seed")
     place.check()
     first = planned(answers=replace(own, accept=frozenset()), further=further)
@@ -170,7 +170,7 @@ def _check_paths(
 
 
 def _windows(
-    plan: RewritePlan, found: Probed, origin: Tables, spark: SparkSession
+    plan: RewritePlan, found: Probed, origin: SeedTables, spark: SparkSession
 ) -> tuple[WindowFinding, ...]:
     """What tables have in window columns, held against what the code makes.
 
@@ -186,7 +186,7 @@ def _windows(
     return tuple(find_windows(plan, new_windows(found, None, spark), in_tables))
 
 
-def _origins(origin: Tables) -> tuple[tuple[str, Files], ...]:
+def _origins(origin: SeedTables) -> tuple[tuple[str, Files], ...]:
     """The folders and files that the tables are in, but for patterns of them."""
     places = {
         store: place for store, place in origin.tables.items() if not set("*?[{") & set(place)
@@ -268,7 +268,9 @@ def _seeds(
 ) -> tuple[Seed, ...]:
     session = rewriting_session(spark, found.shape)
     zone = spark.conf.get(_ZONE) or "UTC"
-    opened = {store: Table.at(str(place), session, zone) for store, place in _named(tables).items()}
+    opened = {
+        store: SeedTable.at(str(place), session, zone) for store, place in _named(tables).items()
+    }
     return find_seeds(found.shape.operators, opened, answers.take, answers.start, scripts)
 
 

@@ -12,14 +12,14 @@ from statemigrate.commands.fleet import Named, found_or_error, named_checkpoints
 from statemigrate.errors import ScriptError, StatemigrateError
 from statemigrate.files.documents import replacing
 from statemigrate.formats.examples import made_up_values
-from statemigrate.inspect.lens_equality import Comparison, Equality
+from statemigrate.inspect.lens_equality import Equality, LensComparison
 from statemigrate.migration import BASE, Lineage, Migration
 from statemigrate.quoting import argument
 from statemigrate.scripts.loading import load, script_files
 from statemigrate.scripts.reading import read
 from statemigrate.scripts.squashing import (
     FOLDER,
-    Part,
+    SquashedScript,
     copied_files,
     of_functions,
     of_lenses,
@@ -183,7 +183,7 @@ def _not_known(store: str, unknown: Sequence[str]) -> ScriptError:
     )
 
 
-def _composed(parts: Sequence[Part], lineage: Lineage) -> tuple[str, bool]:
+def _composed(parts: Sequence[SquashedScript], lineage: Lineage) -> tuple[str, bool]:
     """The text of the one script, and whether it has lenses."""
     declared = of_lenses(parts)
     if declared is not None:
@@ -194,13 +194,13 @@ def _composed(parts: Sequence[Part], lineage: Lineage) -> tuple[str, bool]:
     return of_functions(parts), False
 
 
-def _compared(parts: Sequence[Part], lineage: Lineage, made: Migration) -> Equality:
+def _compared(parts: Sequence[SquashedScript], lineage: Lineage, made: Migration) -> Equality:
     """The one script against all others, one after the other, on made-up values."""
     first, last = parts[0].migration, parts[-1].migration
     before = first.down_revision or BASE
     has_back = lineage.missing_downgrade(last.revision, before) is None
     assert first.old is not None, "no baseline is squashed"  # noqa: S101
-    comparison = Comparison(
+    comparison = LensComparison(
         first.old,
         last.new,
         _all(lineage, before, last.revision),
@@ -226,7 +226,12 @@ def _all(lineage: Lineage, source: str, target: str) -> Callable[[Any], Any]:
 
 
 def _write(
-    directory: Path, parts: Sequence[Part], lineage: Lineage, text: str, *, is_proven: bool
+    directory: Path,
+    parts: Sequence[SquashedScript],
+    lineage: Lineage,
+    text: str,
+    *,
+    is_proven: bool,
 ) -> None:
     """Copies first, then the one script, by which the others count no more; then these go.
 
@@ -246,7 +251,7 @@ def _write(
         part.script.path.unlink()
 
 
-def _check_equal(parts: Sequence[Part], lineage: Lineage, text: str) -> None:
+def _check_equal(parts: Sequence[SquashedScript], lineage: Lineage, text: str) -> None:
     """Raise `ScriptError` unless the one script makes the same of made-up values as all others."""
     target = parts[-1].script.path
     equality = _compared(parts, lineage, read(load(target, text.encode())))

@@ -37,7 +37,7 @@ def status_page(found: Status | Fleet) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ShownVerdict:
     """``grade`` is good, doubtful or bad, and names the colour."""
 
     grade: str
@@ -55,7 +55,7 @@ def _title(fleet: Fleet) -> str:
     return counted(len(fleet.looks), "checkpoint")
 
 
-def _verdict(fleet: Fleet) -> Verdict:
+def _verdict(fleet: Fleet) -> ShownVerdict:
     unread = sum(each.error is not None for each in fleet.looks)
     statuses = [each.status for each in fleet.looks if each.status is not None]
     left = sum(1 for each in statuses if each.left)
@@ -69,16 +69,18 @@ def _verdict(fleet: Fleet) -> Verdict:
         # Nothing left to migrate to what is deployed would read as if all were done.
         headline = f"{behind} {headline}" if fleet.left or unread else behind
     if unread:
-        return Verdict("bad", headline, f"{counted(unread, 'checkpoint')} cannot be read.")
+        return ShownVerdict("bad", headline, f"{counted(unread, 'checkpoint')} cannot be read.")
     if any(store.quarantined for each in statuses for store in each.stores):
-        return Verdict("doubtful", headline, "Some values do not migrate.")
+        return ShownVerdict("doubtful", headline, "Some values do not migrate.")
     if behind:
-        return Verdict("doubtful", headline, "Values stay in old formats until code is deployed.")
+        return ShownVerdict(
+            "doubtful", headline, "Values stay in old formats until code is deployed."
+        )
     if any(store.state == "unknown" for each in statuses for store in each.stores):
-        return Verdict("doubtful", headline, "Some scripts are broken, or are not here.")
+        return ShownVerdict("doubtful", headline, "Some scripts are broken, or are not here.")
     if fleet.left:
-        return Verdict("doubtful", headline, "Reads look into the older stores as well.")
-    return Verdict("good", headline, "Every value has its target's format.")
+        return ShownVerdict("doubtful", headline, "Reads look into the older stores as well.")
+    return ShownVerdict("good", headline, "Every value has its target's format.")
 
 
 def _behind(fleet: Fleet, number: int) -> str:

@@ -291,7 +291,7 @@ def get(  # noqa: PLR0913 - all but two by name
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundKeys:
     """Keys by column, with their values; ``is_one`` if a whole key was asked for."""
 
     entries: tuple[tuple[dict[str, Any], Any], ...]
@@ -306,7 +306,7 @@ def find(
     *,
     mask: Sequence[str] = (),
     **reading: Any,
-) -> Found:
+) -> FoundKeys:
     """All keys of ``store`` that begin with ``words``, texts as one types them.
 
     One word may be a whole key as a dry run prints it, a JSON list. The other parameters and the
@@ -321,7 +321,7 @@ def find(
         found = [(each["key"], each["value"]) for each in records]
         width = len(entries.key_type.fields)
         is_one = len(found) <= 1 and all(len(each) == width for each in wanted)
-        return Found(tuple(found), is_one)
+        return FoundKeys(tuple(found), is_one)
 
 
 @dataclass(frozen=True)

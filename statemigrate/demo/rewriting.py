@@ -14,7 +14,7 @@ from statemigrate.demo.stage import (
     FILES,
     FIRST_FILES,
     ActTimes,
-    Batch,
+    BatchOutcome,
     Crash,
     Deployment,
     run_job,
@@ -31,7 +31,7 @@ from statemigrate.demo.story import (
 )
 from statemigrate.demo.verdict import (
     BatchTimes,
-    Comparison,
+    KeyComparison,
     RewriteFigures,
     RewritingFigures,
     compare_rewritten,
@@ -46,7 +46,7 @@ class RewriteDemo:
     def __init__(self, options: DemoOptions, folder: DemoFolder) -> None:
         self._options = options
         self._folder = folder
-        self._batches: dict[str, list[Batch]] = {"before": [], "finish": [], "after": []}
+        self._batches: dict[str, list[BatchOutcome]] = {"before": [], "finish": [], "after": []}
         self._crash: Crash | None = None
         self._refused = False
         self._times = ActTimes()
@@ -103,7 +103,7 @@ class RewriteDemo:
                 self._batches[role].append(batch)
                 yield PlainBatchDone(batch)
 
-    def _figures(self, state: Comparison, output: Comparison) -> RewriteFigures:
+    def _figures(self, state: KeyComparison, output: KeyComparison) -> RewriteFigures:
         assert self._crash is not None  # noqa: S101 - the first deployment ends in no other way
         finished, after = self._batches["finish"], self._batches["after"]
         return RewriteFigures(

@@ -23,7 +23,7 @@ from statemigrate.demo.stage import (
     FILES,
     FIRST_FILES,
     ActTimes,
-    Batch,
+    BatchOutcome,
     Crash,
     Deployment,
     run_job,
@@ -32,8 +32,8 @@ from statemigrate.demo.stage import (
 from statemigrate.demo.story import ActBegun, BatchDone, Finished, Killed, Step
 from statemigrate.demo.verdict import (
     BatchTimes,
-    Comparison,
     Figures,
+    KeyComparison,
     MigrationFigures,
     RewriteFigures,
     compare_summaries,
@@ -91,8 +91,8 @@ class _Demo:
     def __init__(self, options: DemoOptions, folder: DemoFolder) -> None:
         self._options = options
         self._folder = folder
-        self._before: list[Batch] = []
-        self._after: list[Batch] = []
+        self._before: list[BatchOutcome] = []
+        self._after: list[BatchOutcome] = []
         self._crash: Crash | None = None
         self._times = ActTimes()
 
@@ -149,11 +149,11 @@ class _Demo:
             return native_job.partitions_written(self._folder.checkpoint, count, batch)
         return changelogs_written(self._folder.checkpoint, count, batch)
 
-    def _compared(self) -> tuple[Comparison, Comparison]:
+    def _compared(self) -> tuple[KeyComparison, KeyComparison]:
         run_job(self._folder, "expected")
         return compare_outcomes(self._folder)
 
-    def _figures(self, state: Comparison, output: Comparison) -> Figures:
+    def _figures(self, state: KeyComparison, output: KeyComparison) -> Figures:
         assert self._crash is not None  # noqa: S101 - the first deployment ends in no other way
         return Figures(
             options=self._options,
@@ -168,7 +168,7 @@ class _Demo:
         )
 
 
-def compare_outcomes(folder: DemoFolder) -> tuple[Comparison, Comparison]:
+def compare_outcomes(folder: DemoFolder) -> tuple[KeyComparison, KeyComparison]:
     """Compare state and sink with what the batch computation expects."""
     expected = in_events(folder)
     state = compare_summaries(expected, in_state(folder))

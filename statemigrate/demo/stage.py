@@ -132,7 +132,7 @@ def _is_zombie(path: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchOutcome:
     """What one batch did. Times are milliseconds.
 
     ``left`` counts the values still in the old family. ``without_backfill`` leaves out the slowest
@@ -149,7 +149,7 @@ class Batch:
     retired: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, progress: BatchProgress) -> Batch:
+    def of(cls, progress: BatchProgress) -> BatchOutcome:
         """From the figures of the embedded engine."""
         return cls(
             progress.batch,
@@ -200,7 +200,7 @@ class Deployment:
             raise self._failure(code)
         return True
 
-    def new_batches(self) -> Iterator[Batch]:
+    def new_batches(self) -> Iterator[BatchOutcome]:
         """The batches reported since the last call."""
         path = self._folder.progress(self._role)
         if not path.exists():
@@ -213,7 +213,7 @@ class Deployment:
         for line in whole.splitlines():
             yield _batch(json.loads(line))
 
-    def until_end(self) -> Iterator[Batch]:
+    def until_end(self) -> Iterator[BatchOutcome]:
         """Every batch as it is reported, until the job is done."""
         while not self.has_ended():
             yield from self.new_batches()
@@ -253,9 +253,9 @@ def _environment(folder: DemoFolder) -> dict[str, str]:
 _LEFT_OUT = frozenset({"SPARK_HOME", "SPARK_CONF_DIR", "SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS"})
 
 
-def _batch(document: dict[str, Any]) -> Batch:
+def _batch(document: dict[str, Any]) -> BatchOutcome:
     retired = tuple(document.pop("retired"))
-    return Batch(retired=retired, **document)
+    return BatchOutcome(retired=retired, **document)
 
 
 def _last_line(log: Path) -> str:
@@ -315,7 +315,7 @@ def _provider(folder: DemoFolder) -> str:
 
 
 @contextmanager
-def reported(batches: Callable[[], Sequence[Batch]], path: Path) -> Iterator[None]:
+def reported(batches: Callable[[], Sequence[BatchOutcome]], path: Path) -> Iterator[None]:
     """Append what ``batches`` gives, which only grows, to ``path`` as it comes."""
     done = threading.Event()
     reporter = threading.Thread(target=_report, args=(batches, path, done))
@@ -327,7 +327,9 @@ def reported(batches: Callable[[], Sequence[Batch]], path: Path) -> Iterator[Non
         reporter.join()
 
 
-def _report(batches: Callable[[], Sequence[Batch]], path: Path, done: threading.Event) -> None:
+def _report(
+    batches: Callable[[], Sequence[BatchOutcome]], path: Path, done: threading.Event
+) -> None:
     reported = 0
     with path.open("a") as lines:
         while True:
@@ -422,7 +424,7 @@ _KILL_POLL = 0.01  # seconds
 
 def until_killed(
     folder: DemoFolder, options: DemoOptions, written: Callable[[int], int]
-) -> Iterator[Batch | Crash]:
+) -> Iterator[BatchOutcome | Crash]:
     """The batches of the first deployment until it is killed, and then how it was killed.
 
     ``written`` counts the partitions that have made their part of a batch durable. Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from statemigrate.demo.options import DemoOptions
-from statemigrate.demo.stage import Batch, Crash
+from statemigrate.demo.stage import BatchOutcome, Crash
 from statemigrate.demo.verdict import Figures, RewriteFigures, RewritingFigures
 from statemigrate.errors import StatemigrateError
 
@@ -139,7 +139,7 @@ class ActBegun:
 class BatchDone:
     """A batch of one of the deployments is done; ``migrating`` after the first one."""
 
-    batch: Batch
+    batch: BatchOutcome
     migrating: bool
 
 
@@ -154,7 +154,7 @@ class Killed:
 class PlainBatchDone:
     """A batch of a query that has nothing to do with migrating is done."""
 
-    batch: Batch
+    batch: BatchOutcome
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from statemigrate.demo.jobs.after import cents
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder, example_migrations
-from statemigrate.demo.stage import COLUMNS, REWRITTEN, Batch, Crash
+from statemigrate.demo.stage import COLUMNS, REWRITTEN, BatchOutcome, Crash
 from statemigrate.state.tables import StateTables, open_state
 
 # Comparing what is there with what must be there, key by key and field by field.
@@ -32,7 +32,7 @@ _EXAMPLES = 3
 
 
 @dataclass(frozen=True)
-class Comparison:
+class KeyComparison:
     """How many keys were compared, and how many are not as they must be.
 
     ``unexpected`` keys belong to no event. ``counted_twice`` are those of the differing ones whose
@@ -58,7 +58,7 @@ class Comparison:
 
 def compare_summaries(
     expected: Summaries, found: Summaries, columns: Sequence[str] = COLUMNS
-) -> Comparison:
+) -> KeyComparison:
     """Compare ``found`` with ``expected``: every key of either, every field.
 
     The first of the ``columns`` is the key; ``bids`` and ``total`` are among them.
@@ -72,7 +72,7 @@ def compare_summaries(
     examples = tuple(
         f"{key}: expected {expected.get(key)}, found {found.get(key)}" for key in wrong
     )
-    return Comparison(
+    return KeyComparison(
         len(expected), len(missing), len(unexpected), len(differing), len(twice), examples
     )
 
@@ -97,7 +97,7 @@ class BatchTimes:
     without_backfill: float | None
 
     @classmethod
-    def of(cls, batches: Sequence[Batch]) -> BatchTimes:
+    def of(cls, batches: Sequence[BatchOutcome]) -> BatchTimes:
         """Sum up a deployment; its first batch also starts the workers and proves nothing."""
         timed = [each for each in batches[1:] if each.rows] or list(batches)
         live = [each.without_backfill for each in timed if each.without_backfill is not None]
@@ -120,7 +120,7 @@ class MigrationFigures:
     retired: tuple[str, ...]
 
     @classmethod
-    def of(cls, batches: Sequence[Batch]) -> MigrationFigures:
+    def of(cls, batches: Sequence[BatchOutcome]) -> MigrationFigures:
         """Sum up what came after the first deployment, from its first batch on."""
         first, last = batches[0], batches[-1]
         return cls(
@@ -148,8 +148,8 @@ class Figures:
     before: BatchTimes
     after: BatchTimes
     migration: MigrationFigures
-    state: Comparison
-    output: Comparison
+    state: KeyComparison
+    output: KeyComparison
     seconds: dict[str, float]
 
     @property
@@ -304,8 +304,8 @@ class RewriteFigures:
     before: BatchTimes
     after: BatchTimes
     rewriting: RewritingFigures
-    state: Comparison
-    output: Comparison
+    state: KeyComparison
+    output: KeyComparison
     seconds: dict[str, float]
 
     @property
@@ -327,7 +327,7 @@ class RewriteFigures:
         return _document(self, {name: getattr(self, name) for name in names}, {"rewrite": did})
 
 
-def compare_rewritten(folder: DemoFolder, files: int) -> tuple[Comparison, Comparison]:
+def compare_rewritten(folder: DemoFolder, files: int) -> tuple[KeyComparison, KeyComparison]:
     """Compare the new state with Spark SQL; and the last output of what the last files touched."""
     expected = by_entity(pq.read_table(folder.expected), REWRITTEN)
     state = by_entity(pq.read_table(folder.state), REWRITTEN)

@@ -21,9 +21,9 @@ from statemigrate.deployment.plan import (
 from statemigrate.deployment.stored import (
     SETTINGS,
     Declared,
+    DeploymentSettings,
     Kind,
     Occupancy,
-    Settings,
     StoredFamily,
     StoredStore,
     StoreFacts,
@@ -38,10 +38,10 @@ from statemigrate.deployment.stored import (
 __all__ = [
     "SETTINGS",
     "Declared",
+    "DeploymentSettings",
     "GuardedFamily",
     "Kind",
     "Occupancy",
-    "Settings",
     "StoreFacts",
     "StorePlan",
     "StoredFamily",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from statemigrate.deployment.stored import (
     Declared,
-    Settings,
+    DeploymentSettings,
     StoredFamily,
     StoredStore,
     StoreFacts,
@@ -21,7 +21,7 @@ from statemigrate.migration import Lineage
 from statemigrate.quoting import argument
 
 
-def check_targets(settings: Settings, declared: Sequence[Declared]) -> None:
+def check_targets(settings: DeploymentSettings, declared: Sequence[Declared]) -> None:
     """Raise `StartupError` if ``targets`` names a store the processor does not have."""
     names = sorted(each.store for each in declared)
     for store in settings.targets:
@@ -169,7 +169,7 @@ def _check_format(lineage: Lineage, family: StoredFamily) -> None:
         )
 
 
-def check_scripts(lineage: Lineage, stored: StoredStore, settings: Settings) -> None:
+def check_scripts(lineage: Lineage, stored: StoredStore, settings: DeploymentSettings) -> None:
     """Raise `StartupError` for a script that was edited since it was applied."""
     for migration in lineage.migrations:
         checksum = stored.applied.get(migration.revision, migration.checksum)

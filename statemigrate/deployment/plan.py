@@ -15,8 +15,8 @@ from statemigrate.access import Adopt, DualAccess, DualList
 from statemigrate.deployment import checks
 from statemigrate.deployment.stored import (
     Declared,
+    DeploymentSettings,
     Kind,
-    Settings,
     StoredFamily,
     StoredStore,
     complement_of,
@@ -26,12 +26,12 @@ from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.families import Family, Key, Source, Span
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
-from statemigrate.migration import BASE, Lineage, Path, Step
+from statemigrate.migration import BASE, Lineage, MigrationPath, Step
 
 # What a running query can do of a store's scripts, and the error for what it cannot.
 
 
-def live_path(lineage: Lineage, source: str, target: str) -> Path:
+def live_path(lineage: Lineage, source: str, target: str) -> MigrationPath:
     """The way from one revision to another that values are taken while a query runs.
 
     Raises LineageError where there is none, and `StartupError` where only a rewrite of the whole
@@ -145,7 +145,7 @@ class StorePlan:
     lineage: Lineage
     target: StoredFamily
     sources: tuple[StoredFamily, ...]
-    paths: tuple[Path | None, ...]
+    paths: tuple[MigrationPath | None, ...]
     complement: StoredFamily | None = None
     dropped: StoredFamily | None = None
 
@@ -227,7 +227,7 @@ def dual_access(  # noqa: PLR0913 - all but the families by name
     )
 
 
-def migrates_in_background(paths: Iterable[Path | None], *, expires: bool) -> bool:
+def migrates_in_background(paths: Iterable[MigrationPath | None], *, expires: bool) -> bool:
     """Whether values may migrate along ``paths`` without being written.
 
     A migrated value is a new one to Spark's own variables, and so is its time to live. Where
@@ -241,7 +241,7 @@ def plan_store(
     declared: Declared,
     lineage: Lineage | None,
     stored: StoredStore | None,
-    settings: Settings,
+    settings: DeploymentSettings,
     *,
     rewrites: bool = False,
 ) -> StorePlan:
@@ -272,7 +272,10 @@ def plan_store(
 
 
 def _complement(
-    declared: Declared, lineage: Lineage | None, own: StoredFamily | None, settings: Settings
+    declared: Declared,
+    lineage: Lineage | None,
+    own: StoredFamily | None,
+    settings: DeploymentSettings,
 ) -> StoredFamily | None:
     """The family of complements: the one that is there, or a new one if the code asks for it."""
     if lineage is None or settings.complement is False:
@@ -284,7 +287,7 @@ def _complement(
 
 
 def fitting_lineages(
-    declared: Sequence[Declared], lineages: Mapping[str, Lineage], settings: Settings
+    declared: Sequence[Declared], lineages: Mapping[str, Lineage], settings: DeploymentSettings
 ) -> dict[str, Lineage]:
     """The lineages that lead to what the code declares, for code that is only tried.
 
@@ -329,7 +332,9 @@ def _sources(lineage: Lineage, stored: StoredStore, target: str) -> tuple[Stored
     return tuple(newest_first)
 
 
-def _path(lineage: Lineage, family: StoredFamily, target: str, *, rewrites: bool) -> Path | None:
+def _path(
+    lineage: Lineage, family: StoredFamily, target: str, *, rewrites: bool
+) -> MigrationPath | None:
     if lineage.missing_downgrade(family.revision, target) is None:
         if rewrites:
             return lineage.path(family.revision, target)
@@ -340,7 +345,7 @@ def _path(lineage: Lineage, family: StoredFamily, target: str, *, rewrites: bool
     return None
 
 
-def _live_path(lineage: Lineage, family: StoredFamily, target: str) -> Path | None:
+def _live_path(lineage: Lineage, family: StoredFamily, target: str) -> MigrationPath | None:
     if family.occupancy == "nothing":
         path = lineage.path(family.revision, target)
         return None if path.only_by_rewriting else path

@@ -24,7 +24,7 @@ SETTINGS = "__statemigrate__"
 
 
 @dataclass(frozen=True)
-class Settings:
+class DeploymentSettings:
     """What `migrated` was given: the scripts' folder, targets by store, and how reads behave.
 
     What follows ``accept_edited`` is for Spark's own state alone. ``call`` is the one that the user

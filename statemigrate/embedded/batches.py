@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.checkpoint.epochs import Epoch
-from statemigrate.deployment import Settings, StorePlan, store_of
+from statemigrate.deployment import DeploymentSettings, StorePlan, store_of
 from statemigrate.embedded.continuation import batch_time, continued
 from statemigrate.embedded.durable import confined, unwritable
 from statemigrate.embedded.layout import HEARTBEAT, Layout
@@ -173,7 +173,7 @@ class Engine:
     working: str
     processor: Any
     schema: BatchSchema
-    settings: Settings
+    settings: DeploymentSettings
     options: EmbeddedOptions
     sink: Sink
     epoch: Epoch

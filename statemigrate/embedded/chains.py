@@ -34,7 +34,7 @@ Kind = Literal["snapshot", "base", "older version"]
 
 
 @dataclass(frozen=True)
-class Chain:
+class SnapshotChain:
     """A snapshot, None for the beginning, and the changelogs from there to a state."""
 
     kind: Kind
@@ -65,15 +65,15 @@ class Chain:
         return found
 
 
-def chains_of(state: PartitionState) -> tuple[Chain, ...]:
+def chains_of(state: PartitionState) -> tuple[SnapshotChain, ...]:
     """Those that the state's own manifest names, the one first that is used first."""
-    first = Chain("snapshot", state.snapshot, state.changelogs)
-    base = Chain("base", state.base.snapshot, state.base.changelogs)
+    first = SnapshotChain("snapshot", state.snapshot, state.changelogs)
+    base = SnapshotChain("base", state.base.snapshot, state.base.changelogs)
     # What the first release wrote has no base of its own.
     return (first,) if base.files == first.files or base.state != state.state else (first, base)
 
 
-def older_chains(layout: Layout, number: int, state: PartitionState) -> Iterator[Chain]:
+def older_chains(layout: Layout, number: int, state: PartitionState) -> Iterator[SnapshotChain]:
     """Those that older manifests make up, the shortest way first.
 
     A changelog that is missing where ``layout`` has its partitions' files ends the way.
@@ -85,9 +85,9 @@ def older_chains(layout: Layout, number: int, state: PartitionState) -> Iterator
     while True:
         for snapshot in snapshots.get(at, ()):
             if path or snapshot.file.name not in known:
-                yield Chain("older version", snapshot, path)
+                yield SnapshotChain("older version", snapshot, path)
         if at == EMPTY_STATE:
-            yield Chain("older version", None, path)
+            yield SnapshotChain("older version", None, path)
             return
         if not steps.get(at):
             return
@@ -96,7 +96,7 @@ def older_chains(layout: Layout, number: int, state: PartitionState) -> Iterator
 
 
 def without_damage(
-    state: PartitionState, whole: Collection[Kind], used: Chain | None
+    state: PartitionState, whole: Collection[Kind], used: SnapshotChain | None
 ) -> PartitionState:
     """The same state, named by the chains of ``whole`` alone, or by the one that was ``used``."""
     if {"snapshot", "base"} <= set(whole):

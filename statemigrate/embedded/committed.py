@@ -119,7 +119,7 @@ DEADLINE = 20.0
 
 
 @dataclass(frozen=True)
-class CommittedState:
+class CommittedVersion:
     """The version ``manifest`` describes, its files in ``layout``; it can travel to workers.
 
     They come from the checkpoint at ``location``, which errors name; only the driver has
@@ -238,7 +238,9 @@ class CommittedPartition:
         self._database.close()
 
 
-def hold(layout: Layout, *, batch: int | None = None, deadline: float = DEADLINE) -> CommittedState:
+def hold(
+    layout: Layout, *, batch: int | None = None, deadline: float = DEADLINE
+) -> CommittedVersion:
     """Hold a committed version of a checkpoint still, of a ``batch`` or else the last one.
 
     Raises `CheckpointError` where the batch is not there or nothing is committed, and
@@ -255,7 +257,9 @@ def hold(layout: Layout, *, batch: int | None = None, deadline: float = DEADLINE
         raise
 
 
-def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float) -> CommittedState:
+def _patiently(
+    layout: Layout, attempt: Callable[[], CommittedVersion], end: float
+) -> CommittedVersion:
     pause = 0.05
     while True:
         try:
@@ -269,7 +273,7 @@ def _patiently(layout: Layout, attempt: Callable[[], CommittedState], end: float
         pause *= 2
 
 
-def _copy_committed(layout: Layout, working: Path, batch: int | None) -> CommittedState:
+def _copy_committed(layout: Layout, working: Path, batch: int | None) -> CommittedVersion:
     manifest = require_committed(layout)
     there = [each for each in retained_versions(layout) if each <= manifest.version]
     if batch is not None and batch in there:
@@ -297,7 +301,7 @@ def _copy_committed(layout: Layout, working: Path, batch: int | None) -> Committ
         for each in mirror.lost:
             _log.warning("%s (%s); other files make the version", each.headline, each.found)
     manifest = replace(manifest, partitions=tuple(states))
-    return CommittedState(manifest, copy_layout.here, layout, working, layout.files.location)
+    return CommittedVersion(manifest, copy_layout.here, layout, working, layout.files.location)
 
 
 def _moved(error: CorruptFileError, held: str, origin: str) -> CorruptFileError:

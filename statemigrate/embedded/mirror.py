@@ -19,7 +19,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from statemigrate.embedded.chains import Chain, chains_of, older_chains, without_damage
+from statemigrate.embedded.chains import SnapshotChain, chains_of, older_chains, without_damage
 from statemigrate.embedded.durable import FileReference, confined, sha256_of, unwritable, verify
 from statemigrate.embedded.layout import PARTITIONS, Layout, file_name
 from statemigrate.embedded.manifest import ChangelogReference, Pack, PartitionState
@@ -308,7 +308,7 @@ class Mirror:
         # A working copy may have the state all the same.
         return state
 
-    def _is_whole(self, number: int, chain: Chain) -> bool:
+    def _is_whole(self, number: int, chain: SnapshotChain) -> bool:
         directory = self._layout.partition(number)
         files = {each.within(directory) for each in chain.files}
         if not files & self._lost.keys() and chain.snapshot is not None:

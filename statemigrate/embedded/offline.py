@@ -40,7 +40,7 @@ from statemigrate.embedded.task_plan import (
     retire_families,
 )
 from statemigrate.embedded.versions import claim, publish_manifest, require_stopped
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 # What is done to one partition of a stopped query, in whichever process, step by step.
 
@@ -97,11 +97,11 @@ def _stores(partition: Partition, plan: BatchPlan, key: Any) -> PartitionStores:
     return PartitionStores(partition, plan, partial(_keys, key))
 
 
-def _keys(key: Any) -> KeyCodec:
+def _keys(key: Any) -> TupleKeyCodec:
     # PySpark takes longer to load than little state takes to migrate, and is for errors alone.
     from pyspark.sql.types import StructType
 
-    return KeyCodec(StructType.fromJson(key))
+    return TupleKeyCodec(StructType.fromJson(key))
 
 
 def _observed(tuner: Tuner, report: PartitionReport) -> Tuner:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
-from statemigrate.embedded.chains import Chain
+from statemigrate.embedded.chains import SnapshotChain
 from statemigrate.embedded.changelog import ChangelogWriter
 from statemigrate.embedded.database import META, named
 from statemigrate.embedded.durable import FileReference, unwritable
@@ -75,7 +75,7 @@ class Partition:
         state: PartitionState,
         version: int,
         *,
-        older: Callable[[], Iterable[Chain]] = lambda: (),
+        older: Callable[[], Iterable[SnapshotChain]] = lambda: (),
         lost: Collection[str] = (),
     ) -> None:
         self._place = place
@@ -371,7 +371,7 @@ def opened(
     state: PartitionState,
     version: int,
     *,
-    older: Callable[[], Iterable[Chain]] = lambda: (),
+    older: Callable[[], Iterable[SnapshotChain]] = lambda: (),
     lost: Collection[str] = (),
 ) -> Iterator[Partition]:
     """A partition for the length of a block; unless the block commits, nothing of it stays.

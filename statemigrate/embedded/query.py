@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import (
     SETTINGS,
-    Settings,
+    DeploymentSettings,
     StorePlan,
 )
 from statemigrate.embedded.batches import (
@@ -260,7 +260,7 @@ class EmbeddedQuery:
         self._layout = Layout.of(checkpoint, stream.sparkSession)
         self._sink = sink
         self._options = options or EmbeddedOptions()
-        self._settings: Settings = getattr(processor, SETTINGS, Settings())
+        self._settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
 
     def start(self, *, queryName: str | None = None, **trigger: Any) -> RunningQuery:
         """Check, then start; ``trigger`` has the arguments of ``DataStreamWriter.trigger``.

@@ -18,7 +18,7 @@ from typing import Literal
 
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.checkpoint.logs.offsets import batches_in
-from statemigrate.embedded.chains import Chain, chains_of, older_chains
+from statemigrate.embedded.chains import SnapshotChain, chains_of, older_chains
 from statemigrate.embedded.continuation import last_committed
 from statemigrate.embedded.layout import PARTITIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
@@ -246,9 +246,11 @@ class StoppedRepair:
         """Whether a copy here holds the state, or what whole changelogs lead to it from."""
         found = proven_state(copy) if copy.is_dir() else None
         missing = None if found is None else missing_changelogs(state, found)
-        return missing is not None and self._is_sound(number, Chain("snapshot", None, missing))
+        return missing is not None and self._is_sound(
+            number, SnapshotChain("snapshot", None, missing)
+        )
 
-    def _is_sound(self, number: int, chain: Chain) -> bool:
+    def _is_sound(self, number: int, chain: SnapshotChain) -> bool:
         folder = f"{PARTITIONS}/{number}"
         names = {f"{folder}/{each.name}" for each in chain.files}
         return self._readback.are_whole(names)

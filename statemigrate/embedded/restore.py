@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-from statemigrate.embedded.chains import Chain, chains_of, without_damage
+from statemigrate.embedded.chains import SnapshotChain, chains_of, without_damage
 from statemigrate.embedded.changelog import Columns, read_blocks, runs_of
 from statemigrate.embedded.database import META, Database, Run, translated
 from statemigrate.embedded.durable import (
@@ -194,7 +194,7 @@ class Restored:
     alone: bool = False
 
 
-def _no_chains() -> Iterable[Chain]:
+def _no_chains() -> Iterable[SnapshotChain]:
     return ()
 
 
@@ -208,7 +208,7 @@ def restored(
     directory: Path,
     working: Path,
     *,
-    older: Callable[[], Iterable[Chain]] = _no_chains,
+    older: Callable[[], Iterable[SnapshotChain]] = _no_chains,
     lost: Collection[str] = (),
 ) -> Restored:
     """Open a working copy that holds exactly ``wanted``; nothing proves it from here on.
@@ -259,7 +259,7 @@ class _Source:
         self,
         wanted: PartitionState,
         directory: Path,
-        older: Callable[[], Iterable[Chain]],
+        older: Callable[[], Iterable[SnapshotChain]],
         lost: Collection[str],
     ) -> None:
         self._wanted = wanted
@@ -320,7 +320,7 @@ class _Source:
             return Restored(database, state, _damages(errors, f"the {chain.kind} is used"))
         return self._restore_saved_copy(working, errors)
 
-    def _older_whole(self, errors: list[CorruptFileError]) -> Iterator[Chain]:
+    def _older_whole(self, errors: list[CorruptFileError]) -> Iterator[SnapshotChain]:
         for chain in self._older():
             absent = chain.absent(self._directory, self._lost)
             errors += absent
@@ -351,7 +351,7 @@ def _damages(errors: Iterable[CorruptFileError], instead: str) -> tuple[Damage, 
 
 
 def _require_equal(
-    database: Database, chain: Chain, wanted: PartitionState, directory: Path
+    database: Database, chain: SnapshotChain, wanted: PartitionState, directory: Path
 ) -> None:
     """Raise `CorruptFileError` unless what a chain has made is what ``wanted`` says of itself."""
     if wanted.contents is not None:
@@ -398,7 +398,7 @@ def missing_changelogs(wanted: PartitionState, state: str) -> tuple[ChangelogRef
     return None
 
 
-def _rebuilt(chain: Chain, directory: Path, working: Path) -> Database:
+def _rebuilt(chain: SnapshotChain, directory: Path, working: Path) -> Database:
     remove(working)
     snapshot = chain.snapshot
     if snapshot is not None:

@@ -30,7 +30,7 @@ from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.snapshots import SnapshotFile, listed
 from statemigrate.embedded.versions import Published, newest_only, published, read_published
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Entry
+from statemigrate.files import FileEntry
 
 # Which files a version needs, by the names they have in the checkpoint.
 
@@ -192,7 +192,7 @@ class _Lost:
         self._before = min(oldest.entry.modified, now - DAY)
         self._named = named
 
-    def among(self, entries: Iterable[Entry]) -> set[str]:
+    def among(self, entries: Iterable[FileEntry]) -> set[str]:
         """Their names."""
         return {
             entry.name
@@ -202,7 +202,7 @@ class _Lost:
             and entry.name not in self._named
         }
 
-    def _is_past(self, entry: Entry) -> bool:
+    def _is_past(self, entry: FileEntry) -> bool:
         if entry.kind == "folder":
             return False
         unfinished = _UNFINISHED.fullmatch(entry.base_name)

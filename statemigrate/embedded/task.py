@@ -26,7 +26,7 @@ from statemigrate.errors import StatemigrateError, UnsupportedError
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
 from statemigrate.processor.key_isolation import BetweenKeys
-from statemigrate.processor.keys import KeyCodec, exact_values
+from statemigrate.processor.keys import TupleKeyCodec, exact_values
 from statemigrate.processor.rows import row_class
 from statemigrate.processor.variables import GroupingKey, direct_variable
 
@@ -121,7 +121,7 @@ def processed(
     number = report.partition
     watch = _Stopwatch()
     with few_collections(), opened_for(plan, number) as partition:
-        stores = PartitionStores(partition, plan, lambda: KeyCodec(schema.key))
+        stores = PartitionStores(partition, plan, lambda: TupleKeyCodec(schema.key))
         report.restore_ms = watch.lap()
         handle = EmbeddedHandle.over(stores.open)
         processor.init(handle)
@@ -212,7 +212,7 @@ class Arrivals:
         self._batches = batches
         self._row = row_class(schema.rows.fieldNames())
         self._columns = schema.key_columns
-        self._encode_many = KeyCodec(schema.key).encode_many
+        self._encode_many = TupleKeyCodec(schema.key).encode_many
         self._read_ahead = read_ahead
 
     def groups(self) -> Iterator[Arrival]:

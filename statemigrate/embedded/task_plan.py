@@ -24,7 +24,7 @@ from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths, opened
 from statemigrate.errors import CheckpointError, without_credentials
 from statemigrate.families import Source
-from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.keys import TupleKeyCodec, shown_key
 from statemigrate.processor.stores import OpenStores, Role
 
 
@@ -146,7 +146,9 @@ class PartitionStores(OpenStores):
     ``keys`` makes the codec of its keys, once an error is to name one.
     """
 
-    def __init__(self, partition: Partition, plan: BatchPlan, keys: Callable[[], KeyCodec]) -> None:
+    def __init__(
+        self, partition: Partition, plan: BatchPlan, keys: Callable[[], TupleKeyCodec]
+    ) -> None:
         super().__init__(write_on_read=plan.write_on_read)
         self._partition = partition
         self._plan = plan
@@ -172,7 +174,7 @@ class PartitionStores(OpenStores):
     def shown(self, declared: Declared, key: bytes) -> tuple[Any, ...]:
         """See `OpenStores`."""
         user_key = declared.user_key
-        return shown_key(self._keys(), None if user_key is None else KeyCodec(user_key), key)
+        return shown_key(self._keys(), None if user_key is None else TupleKeyCodec(user_key), key)
 
     def read_ahead(self, keys: list[bytes]) -> None:
         """Fetch what the processor will probably ask of value state, for many keys at once."""

@@ -23,7 +23,7 @@ from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.layout import VERSIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.errors import CheckpointInUseError, CorruptFileError, without_credentials
-from statemigrate.files import Entry
+from statemigrate.files import FileEntry
 from statemigrate.files.documents import RESTORE_COPY, sealed, understood, unsealed
 
 # Beginning an epoch in a checkpoint of the embedded engine, also of before there were epochs.
@@ -148,7 +148,7 @@ class Published:
 
     version: int
     epoch: int
-    entry: Entry
+    entry: FileEntry
 
 
 def published(layout: Layout) -> list[Published]:
@@ -239,7 +239,7 @@ def newest_only(manifests: Iterable[Published]) -> Iterator[Published]:
     yield from {each.version: each for each in sorted(manifests)}.values()
 
 
-def _published(entry: Entry) -> Published | None:
+def _published(entry: FileEntry) -> Published | None:
     found = _NAME.fullmatch(entry.base_name)
     if found is None or int(found[1]) >= BARRIER:
         return None

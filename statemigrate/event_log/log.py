@@ -253,7 +253,7 @@ _NAME = re.compile(r"([0-9]{9})-[0-9a-f]{32}\.json")
 
 
 @dataclass(frozen=True)
-class Noted:
+class LogDocument:
     """A document of the log: its file, and the event in it, or why that cannot be read."""
 
     name: str
@@ -261,16 +261,16 @@ class Noted:
     error: StatemigrateError | None = None
 
 
-def newest_first(files: Files) -> Iterator[Noted]:
+def newest_first(files: Files) -> Iterator[LogDocument]:
     """The documents of a checkpoint's log, each read when it is asked for.
 
     A damaged one is reported in its place. Raises `StorageError` where the log cannot be reached.
     """
     for name in reversed(names(files)):
         try:
-            yield Noted(name, read_event(files, name))
+            yield LogDocument(name, read_event(files, name))
         except (CorruptFileError, ForeignFileError) as error:
-            yield Noted(name, None, error)
+            yield LogDocument(name, None, error)
 
 
 def names(files: Files) -> tuple[str, ...]:
@@ -379,7 +379,7 @@ class Note:
         not write to the log, or ended before it could. A restart of what runs already adds nothing.
         Raises `StorageError` where the log cannot be written; nothing was done then.
         """
-        known = Known(files, self.operator)
+        known = LogEvents(files, self.operator)
         missing = unknown(known, facts, self.is_whole_query)
         if missing:
             found = Event.now("found", facts.batch, missing, self.stamp_of_finder, self._own())
@@ -401,7 +401,7 @@ class Note:
             known.add(event)
         self._retires(files, batch, known, dropped)
 
-    def _dropped(self, known: Known) -> dict[str, tuple[str, ...]]:
+    def _dropped(self, known: LogEvents) -> dict[str, tuple[str, ...]]:
         """What is dropped of the families in the log: others were made empty, and never filled."""
         logged = {
             store: tuple(name for name in names if has_family(known, store, name))
@@ -410,7 +410,7 @@ class Note:
         return {store: names for store, names in logged.items() if names}
 
     def _retires(
-        self, files: Files, batch: int, known: Known, dropped: Mapping[str, tuple[str, ...]]
+        self, files: Files, batch: int, known: LogEvents, dropped: Mapping[str, tuple[str, ...]]
     ) -> None:
         """Note what the first batch drops; a start that is run again at that batch has done so."""
         changes = tuple(
@@ -430,7 +430,7 @@ class Note:
 
     def retired(self, files: Files, batch: int, dropped: str) -> None:
         """Record families that a batch has dropped; a batch run again has recorded them already."""
-        known = Known(files, self.operator)
+        known = LogEvents(files, self.operator)
         changes = tuple(
             each.after(store, last_revision(known, store))
             for store, each in self.stores.items()
@@ -444,7 +444,7 @@ class Note:
         self, files: Files, verb: Verb, batch: int, details: Mapping[str, str] | None = None
     ) -> None:
         """After a command: note what it made of the stores, and what else it did."""
-        known = Known(files, self.operator)
+        known = LogEvents(files, self.operator)
         stores = tuple(
             each.after(store, last_revision(known, store)) for store, each in self.stores.items()
         )
@@ -456,7 +456,7 @@ class Note:
         return {**(details or {}), **named}
 
 
-class Known:
+class LogEvents:
     """The events of a log, newest first; each document is read when somebody gets to it.
 
     They are those of the ``operator``, as of `Note`, and those that are of no one operator.

@@ -3,11 +3,11 @@
 from statemigrate.files.confined import ConfinedPath
 from statemigrate.files.documents import parse_json, whole_number
 from statemigrate.files.local import LocalFiles
-from statemigrate.files.protocol import Entry, Files, local_path
+from statemigrate.files.protocol import FileEntry, Files, local_path
 
 __all__ = [
     "ConfinedPath",
-    "Entry",
+    "FileEntry",
     "Files",
     "LocalFiles",
     "local_path",

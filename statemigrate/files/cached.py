@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from statemigrate.files.protocol import LARGEST, Entry, Files
+from statemigrate.files.protocol import LARGEST, FileEntry, Files
 
 
 class Remembered:
@@ -19,8 +19,8 @@ class Remembered:
         self.now = files
         """The files as they are."""
         self._contents: dict[str, bytes | None] = {}
-        self._lists: dict[tuple[str, bool], tuple[Entry, ...]] = {}
-        self._found: dict[str, Entry | None] = {}
+        self._lists: dict[tuple[str, bool], tuple[FileEntry, ...]] = {}
+        self._found: dict[str, FileEntry | None] = {}
 
     @property
     def location(self) -> str:
@@ -41,14 +41,14 @@ class Remembered:
             raise FileNotFoundError(f"{self.location}/{name}")
         return content
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         """As `Files.list`."""
         key = (folder, recursive)
         if key not in self._lists:
             self._lists[key] = self.now.list(folder, recursive=recursive)
         return self._lists[key]
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         """As `Files.find`; of a folder that was listed nobody is asked again."""
         parent = name.rpartition("/")[0]
         if name and (parent, False) in self._lists:

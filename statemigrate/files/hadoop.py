@@ -18,7 +18,7 @@ from statemigrate.files.hadoop_failures import CutOffError, translated, whole
 from statemigrate.files.hadoop_jvm import Java
 from statemigrate.files.protocol import (
     LARGEST,
-    Entry,
+    FileEntry,
     check_name,
     create_once,
     no_create,
@@ -160,7 +160,7 @@ _TYPE, _PATH, _LENGTH, _MODIFIED = 1, 2, 3, 7
 
 
 @dataclass(frozen=True)
-class Status:
+class HadoopFile:
     """``path`` is a whole URI, ``size`` in bytes, ``modified`` in milliseconds since 1970."""
 
     path: str
@@ -179,12 +179,12 @@ class Status:
         return self.kind == _FILE
 
 
-def in_folder(java: Java, system: Any, path: Any) -> list[Status]:
+def in_folder(java: Java, system: Any, path: Any) -> list[HadoopFile]:
     """What ``listStatus`` of a ``FileSystem`` finds."""
     return _read(java, system.listStatus(path))
 
 
-def below(java: Java, system: Any, path: Any) -> list[Status]:
+def below(java: Java, system: Any, path: Any) -> list[HadoopFile]:
     """What ``listFiles`` finds at any depth: on an object store one request a thousand names."""
     found = java.hadoop.util.functional.RemoteIterators.toList(system.listFiles(path, True))
     # A list becomes an array by a function object, which Java makes of its own constructor.
@@ -196,20 +196,20 @@ def below(java: Java, system: Any, path: Any) -> list[Status]:
     return _read(java, found.toArray(proxies.asInterfaceInstance(function, constructor)))
 
 
-def one(java: Java, system: Any, path: Any) -> Status:
+def one(java: Java, system: Any, path: Any) -> HadoopFile:
     """What ``getFileStatus`` says."""
     array = java.gateway.new_array(java.hadoop.fs.FileStatus, 1)
     array[0] = system.getFileStatus(path)
     return _read(java, array)[0]
 
 
-def _read(java: Java, array: Any) -> list[Status]:
+def _read(java: Java, array: Any) -> list[HadoopFile]:
     buffer = java.jvm.java.io.ByteArrayOutputStream()
     java.hadoop.io.ObjectWritable(array).write(java.jvm.java.io.DataOutputStream(buffer))
     return list(_statuses(bytes(buffer.toByteArray())))
 
 
-def _statuses(data: bytes) -> Iterator[Status]:
+def _statuses(data: bytes) -> Iterator[HadoopFile]:
     """An array as ``ObjectWritable`` has it: its class, its length, and each with two classes."""
     at = _after_text(data, 0)
     (count,) = struct.unpack_from(">i", data, at)
@@ -220,7 +220,7 @@ def _statuses(data: bytes) -> Iterator[Status]:
         at += 4 + size
         fields = dict(_fields(data[at - size : at]))
         size, modified = fields.get(_LENGTH, 0), fields.get(_MODIFIED, 0)
-        yield Status(fields[_PATH].decode(), fields[_TYPE], size, modified)
+        yield HadoopFile(fields[_PATH].decode(), fields[_TYPE], size, modified)
 
 
 def _after_text(data: bytes, at: int) -> int:
@@ -325,18 +325,18 @@ class HadoopFiles:
         """As `Files.replace`."""
         self._writing.replace(self._path(name), data, self._path(like or name))
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         """As `Files.list`."""
         path = self._path(folder) if folder else self._root
         look = below if recursive else in_folder
-        found: list[Status] = []
+        found: list[HadoopFile] = []
         with suppress(FileNotFoundError), translated("listing", str(path)):
             found = look(self.java, self._system, path)
         entries = (self._entry(each) for each in found)
         # Of a file Hadoop lists the file itself.
         return tuple(sorted(each for each in entries if each.name != folder))
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         """As `Files.find`."""
         status = self._status(self._path(name) if name else self._root)
         return None if status is None else self._entry(status)
@@ -376,17 +376,17 @@ class HadoopFiles:
         check_name(name)
         return self.java.hadoop.fs.Path(f"{self._root.toString().rstrip('/')}/{name}")
 
-    def _status(self, path: Any) -> Status | None:
+    def _status(self, path: Any) -> HadoopFile | None:
         with suppress(FileNotFoundError), translated("looking at", str(path)):
             return one(self.java, self._system, path)
         return None
 
-    def _entry(self, status: Status) -> Entry:
+    def _entry(self, status: HadoopFile) -> FileEntry:
         name = f"{_below_host(status.path)}/".removeprefix(self._prefix).rstrip("/")
         if status.is_folder:
-            return Entry(name, "folder")
+            return FileEntry(name, "folder")
         tag = f"{status.modified:x}-{status.size:x}"
-        return Entry(
+        return FileEntry(
             name, "file" if status.is_file else "other", status.size, status.modified / 1000, tag
         )
 

@@ -20,7 +20,7 @@ from statemigrate.errors import StorageError
 from statemigrate.files.confined import ConfinedPath, foreign
 from statemigrate.files.protocol import (
     LARGEST,
-    Entry,
+    FileEntry,
     create_once,
     done_at_once,
     no_create,
@@ -83,13 +83,13 @@ class LocalFiles:
             _filled(unfinished, data, _rights(self._at(like or name)))
             unfinished.rename_to(target)
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         """As `Files.list`; names that are no text are left out, since nobody could say them."""
         at = self._at(folder) if folder else ConfinedPath(self.root)
         with reading(at):
             return tuple(_listed(at, recursive=recursive))
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         """As `Files.find`."""
         at = self._at(name) if name else ConfinedPath(self.root)
         with reading(at):
@@ -110,7 +110,7 @@ class LocalFiles:
         return ConfinedPath(self.root) / name
 
 
-def _listed(folder: ConfinedPath, *, recursive: bool) -> Iterator[Entry]:
+def _listed(folder: ConfinedPath, *, recursive: bool) -> Iterator[FileEntry]:
     try:
         inner = [each for each in folder.iterdir() if _is_text(each.name)]
     except (FileNotFoundError, NotADirectoryError):
@@ -124,7 +124,7 @@ def _listed(folder: ConfinedPath, *, recursive: bool) -> Iterator[Entry]:
             yield from _listed(each, recursive=True)
 
 
-def _entry(path: ConfinedPath) -> Entry | None:
+def _entry(path: ConfinedPath) -> FileEntry | None:
     try:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -132,9 +132,9 @@ def _entry(path: ConfinedPath) -> Entry | None:
     name = "/".join(path.parts)
     kind = _KINDS.get(stat.S_IFMT(found.st_mode))
     if kind == "folder":
-        return Entry(name, "folder")
+        return FileEntry(name, "folder")
     tag = f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
-    return Entry(name, "file" if kind else "other", found.st_size, found.st_mtime, tag)
+    return FileEntry(name, "file" if kind else "other", found.st_size, found.st_mtime, tag)
 
 
 def _is_text(name: str) -> bool:

@@ -29,7 +29,7 @@ LARGEST = 256 << 20
 
 
 @dataclass(frozen=True, order=True)
-class Entry:
+class FileEntry:
     """What a listing says: ``name`` below the root, with slashes.
 
     ``kind`` is "other" for a link, a pipe or a device, which are never opened. ``size`` is in
@@ -101,13 +101,13 @@ class Files(Protocol):
         file ``like``, or else of the one that it replaces.
         """
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         """What is in a folder, in order; nothing where there is no such folder.
 
         With ``recursive`` the files in it and in all folders below it, without the folders.
         """
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         """What the name is of now, or the place itself; None where nothing has it."""
 
     def delete(self, names: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.errors import StatemigrateError, StorageError
-from statemigrate.files.protocol import LARGEST, Entry, Files
+from statemigrate.files.protocol import LARGEST, FileEntry, Files
 
 _VERBS = frozenset(
     "get fetch put create replace list find delete delete_folder".split()  # noqa: SIM905
@@ -64,15 +64,15 @@ class ServedFiles:
         """As `Files.replace`."""
         self._ask("replace", name, data=data, like=like)
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         """As `Files.list`."""
         found, _ = self._ask("list", folder, recursive=recursive)
-        return tuple(Entry(**each) for each in found)
+        return tuple(FileEntry(**each) for each in found)
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         """As `Files.find`."""
         found, _ = self._ask("find", name)
-        return None if found is None else Entry(**found)
+        return None if found is None else FileEntry(**found)
 
     def delete(self, names: Iterable[str]) -> None:
         """As `Files.delete`."""
@@ -255,4 +255,4 @@ def _done(files: Files, head: dict[str, Any], data: list[bytes]) -> Any:
 def _plain(found: Any) -> Any:
     if isinstance(found, tuple):
         return [asdict(each) for each in found]
-    return asdict(found) if isinstance(found, Entry) else None
+    return asdict(found) if isinstance(found, FileEntry) else None

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from statemigrate.errors import StorageError, UnsupportedError, without_credentials
 from statemigrate.files.confined import foreign
-from statemigrate.files.protocol import LARGEST, Entry, check_name
+from statemigrate.files.protocol import LARGEST, FileEntry, check_name
 
 ANSWER_TIMEOUT = 9.0
 """Seconds in which a store has to answer the first question."""
@@ -35,10 +35,10 @@ class Store(Protocol):
     Methods raise `FileNotFoundError`, and OSError for everything else.
     """
 
-    def find(self, path: str) -> Entry | None:
+    def find(self, path: str) -> FileEntry | None:
         """What is at a path, its name the whole path."""
 
-    def list(self, path: str, *, recursive: bool) -> Iterable[Entry]:
+    def list(self, path: str, *, recursive: bool) -> Iterable[FileEntry]:
         """What is below a folder, each name the whole path; nothing where there is none."""
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
@@ -51,11 +51,11 @@ class ArrowStore:
     def __init__(self, system: Any) -> None:
         self._system = system
 
-    def find(self, path: str) -> Entry | None:
+    def find(self, path: str) -> FileEntry | None:
         """As `Store.find`."""
         return _arrow_entry(self._system.get_file_info(path))
 
-    def list(self, path: str, *, recursive: bool) -> Iterable[Entry]:
+    def list(self, path: str, *, recursive: bool) -> Iterable[FileEntry]:
         """As `Store.list`."""
         from pyarrow.fs import FileSelector
 
@@ -69,33 +69,33 @@ class ArrowStore:
         return opened
 
 
-def _arrow_entry(info: Any) -> Entry | None:
+def _arrow_entry(info: Any) -> FileEntry | None:
     from pyarrow.fs import FileType
 
     path = info.path.rstrip("/")
     if info.type == FileType.NotFound:
         return None
     if info.type == FileType.Directory:
-        return Entry(path, "folder")
+        return FileEntry(path, "folder")
     nanoseconds, size = info.mtime_ns or 0, info.size or 0
     kind: Any = "file" if info.type == FileType.File else "other"
-    return Entry(path, kind, size, nanoseconds / 1e9, f"{nanoseconds:x}-{size:x}")
+    return FileEntry(path, kind, size, nanoseconds / 1e9, f"{nanoseconds:x}-{size:x}")
 
 
-class HdfsStore:
+class HdfsFiles:
     """HDFS, by its own protocol; settings are those of ``HADOOP_CONF_DIR``."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
-    def find(self, path: str) -> Entry | None:
+    def find(self, path: str) -> FileEntry | None:
         """As `Store.find`."""
         try:
             return _hdfs_entry(self._client.get_file_info(path))
         except FileNotFoundError:
             return None
 
-    def list(self, path: str, *, recursive: bool) -> Iterable[Entry]:
+    def list(self, path: str, *, recursive: bool) -> Iterable[FileEntry]:
         """As `Store.list`."""
         try:
             return [_hdfs_entry(each) for each in self._client.list_status(path, recursive)]
@@ -108,11 +108,11 @@ class HdfsStore:
         return opened
 
 
-def _hdfs_entry(status: Any) -> Entry:
+def _hdfs_entry(status: Any) -> FileEntry:
     if status.isdir:
-        return Entry(status.path, "folder")
+        return FileEntry(status.path, "folder")
     modified, size = status.modification_time, status.length
-    return Entry(status.path, "file", size, modified / 1000, f"{modified:x}-{size:x}")
+    return FileEntry(status.path, "file", size, modified / 1000, f"{modified:x}-{size:x}")
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,10 @@ class ReadFiles:
             file.flush()
             os.fsync(file.fileno())
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         """As `Files.list`."""
         path = self._path(folder) if folder else self.root
-        found: list[Entry] = []
+        found: list[FileEntry] = []
         with suppress(FileNotFoundError), _translated("listing", self._shown(folder)):
             found = [self._below(each) for each in self.store.list(path, recursive=recursive)]
         # Of a file HDFS lists the file itself.
@@ -170,7 +170,7 @@ class ReadFiles:
             )
         )
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         """As `Files.find`."""
         path = self._path(name) if name else self.root
         with _translated("looking at", self._shown(name)):
@@ -204,9 +204,9 @@ class ReadFiles:
     def _shown(self, name: str) -> str:
         return f"{self.location}/{name}".rstrip("/")
 
-    def _below(self, entry: Entry) -> Entry:
+    def _below(self, entry: FileEntry) -> FileEntry:
         name = f"{entry.name}/".removeprefix(f"{self.root}/").rstrip("/")
-        return Entry(name, entry.kind, entry.size, entry.modified, entry.tag)
+        return FileEntry(name, entry.kind, entry.size, entry.modified, entry.tag)
 
     def _only_read(self, name: str) -> UnsupportedError:
         return UnsupportedError(
@@ -291,7 +291,7 @@ def opened(location: str) -> ReadFiles | None:
         except ImportError:
             return None
         client = Client(f"{scheme}://{host}")
-        return ReadFiles(location.rstrip("/"), HdfsStore(client), f"/{path}".rstrip("/"))
+        return ReadFiles(location.rstrip("/"), HdfsFiles(client), f"/{path}".rstrip("/"))
     return None
 
 

@@ -23,7 +23,7 @@ _ELEMENTS = {"array": ("elementType", "items"), "map": ("valueType", "values")}
 
 
 @dataclass(frozen=True)
-class Difference:
+class FieldDifference:
     """A field by the names that lead to it; ``[]`` stands for the elements or values of one."""
 
     path: tuple[str, ...]
@@ -45,7 +45,7 @@ class Merged:
     """The merged format, and what is to be asked of it."""
 
     format: Format
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
 
 
 def merge(base: Format, ours: Format, theirs: Format) -> Merged:
@@ -64,7 +64,7 @@ def merge(base: Format, ours: Format, theirs: Format) -> Merged:
             found=", ".join(sorted(kinds)),
             next_action="write the formats of one side as those of the other",
         )
-    found: list[Difference] = []
+    found: list[FieldDifference] = []
     documents = [each.to_json()["schema"] for each in (base, ours, theirs)]
     merged = {**documents[2], "fields": list(_fields(*documents, path=(), found=found))}
     made = struct_from_json(merged) if isinstance(theirs, Struct) else Avro(merged)
@@ -72,7 +72,7 @@ def merge(base: Format, ours: Format, theirs: Format) -> Merged:
 
 
 def _fields(
-    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[Difference]
+    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[FieldDifference]
 ) -> Iterator[Any]:
     was, current, yours = (
         {field["name"]: field for field in each["fields"]} for each in (base, ours, theirs)
@@ -82,39 +82,39 @@ def _fields(
         if name in current and name in was:
             yield _field(was[name], current[name], field, path=here, found=found)
         elif name in current:
-            found.append(Difference(here, "both"))
+            found.append(FieldDifference(here, "both"))
             yield field
         elif name not in was:
             yield field
         elif _same(was[name], field):
-            found.append(Difference(here, "removed"))
+            found.append(FieldDifference(here, "removed"))
         else:
-            found.append(Difference(here, "both"))
+            found.append(FieldDifference(here, "both"))
             yield field
     for name, field in current.items():
         if name not in yours:
             is_left = name in was and _same(was[name], field)
             outcome: MergeOutcome = "dropped" if is_left else "kept" if name in was else "added"
-            found.append(Difference((*path, name), outcome))
+            found.append(FieldDifference((*path, name), outcome))
             if not is_left:
                 yield field
 
 
 def _field(
-    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[Difference]
+    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[FieldDifference]
 ) -> Any:
     """A field that all three have."""
     if _same(base, ours):
         return theirs
     if _same(base, theirs):
-        found.append(Difference(path, "changed"))
+        found.append(FieldDifference(path, "changed"))
         return ours
     types = [each["type"] for each in (base, ours, theirs)]
     return {**theirs, "type": _type(*types, path=path, found=found)}
 
 
 def _type(
-    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[Difference]
+    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[FieldDifference]
 ) -> Any:
     all_three = (base, ours, theirs)
     # Changed alike, it may be converted twice.
@@ -127,17 +127,17 @@ def _type(
                     inner = [each[name] for each in all_three]
                     if _outside(base, name) == _outside(ours, name) == _outside(theirs, name):
                         return {**theirs, name: _element(*inner, path=path, found=found)}
-    found.append(Difference(path, "both"))
+    found.append(FieldDifference(path, "both"))
     return theirs
 
 
 def _element(
-    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[Difference]
+    base: Any, ours: Any, theirs: Any, *, path: tuple[str, ...], found: list[FieldDifference]
 ) -> Any:
     if base == ours:
         return theirs
     if base == theirs:
-        found.append(Difference(path, "changed"))
+        found.append(FieldDifference(path, "changed"))
         return ours
     return _type(base, ours, theirs, path=(*path, "[]"), found=found)
 

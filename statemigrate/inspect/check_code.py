@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from statemigrate.deployment import Declared, Settings, plan_store
+from statemigrate.deployment import Declared, DeploymentSettings, plan_store
 from statemigrate.errors import (
     LineageError,
     StatemigrateError,
@@ -71,7 +71,7 @@ def code_findings(
         except StatemigrateError as error:
             yield Finding.of("code", error)
             continue
-        settings = Settings(targets={**targets, **code.targets})
+        settings = DeploymentSettings(targets={**targets, **code.targets})
         yield from _of_code(found, reference, code, settings, without_target)
 
 
@@ -79,7 +79,7 @@ def _of_code(
     found: Survey,
     reference: str,
     code: Code,
-    settings: Settings,
+    settings: DeploymentSettings,
     without_target: Collection[str | None],
 ) -> Iterator[Finding]:
     stores = [each.store for each in code.declared] if code.store is None else [code.store]
@@ -127,7 +127,7 @@ def _unscripted(found: Survey, reference: str, store: str) -> Finding:
 
 
 def _compared(
-    found: Survey, reference: str, declared: Declared, settings: Settings
+    found: Survey, reference: str, declared: Declared, settings: DeploymentSettings
 ) -> Iterator[Finding]:
     lineage = found.lineages[declared.store]
     try:

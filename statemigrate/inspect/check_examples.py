@@ -21,8 +21,16 @@ from statemigrate.inspect.field_effects import Group, changes, losses, shown
 from statemigrate.inspect.laws import described
 from statemigrate.inspect.report import BrokenLaw, Loss
 from statemigrate.inspect.report_text import correct
-from statemigrate.inspect.trial import WAY_BACK, Findings, Trial
-from statemigrate.migration import BASE, Direction, ExampleValue, Migration, Path, Step, Transform
+from statemigrate.inspect.trial import WAY_BACK, Findings, ValueTrial
+from statemigrate.migration import (
+    BASE,
+    Direction,
+    ExampleValue,
+    Migration,
+    MigrationPath,
+    Step,
+    Transform,
+)
 from statemigrate.migration.migration import takes_key
 
 _PAIRS = 50
@@ -375,10 +383,10 @@ def _step(migration: Migration, direction: Direction, transform: Transform, to: 
 
 
 def _tried(old: Format, there: Step, back: Step | None = None) -> Findings:
-    way_back = None if back is None else Path(back.source, back.target, (back,))
-    path = Path(there.source, there.target, (there,))
+    way_back = None if back is None else MigrationPath(back.source, back.target, (back,))
+    path = MigrationPath(there.source, there.target, (there,))
     inverses = (back if there.comes_back else None,)
-    trial = Trial(old, there.format, path, way_back, lambda value: value, inverses=inverses)
+    trial = ValueTrial(old, there.format, path, way_back, lambda value: value, inverses=inverses)
     written = [old.encode(value) for value in made_up_values(old)]
     for data in written:
         # The value is its own key, to be shown; a transform may change what it is given.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import unwrap
 from typing import Any
 
-from statemigrate.deployment import SETTINGS, Declared, Settings
+from statemigrate.deployment import SETTINGS, Declared, DeploymentSettings
 from statemigrate.deployment.code import named_object, only_looking
 from statemigrate.errors import (
     CodeError,
@@ -50,7 +50,7 @@ def code_of(found: Any, reference: str) -> Code:
 
     Raises as `code_in`.
     """
-    settings = getattr(found, SETTINGS, Settings())
+    settings = getattr(found, SETTINGS, DeploymentSettings())
     if isinstance(found, MigratedFunction):
         return Code((), settings.targets, found.store)
     return Code(_declared(reference, found), settings.targets)

@@ -29,7 +29,7 @@ from statemigrate.inspect.field_effects import shown
 from statemigrate.inspect.laws import inverses_of
 from statemigrate.inspect.report import DryRunReport, Meetings, ScriptNote
 from statemigrate.inspect.rewriting import NewKeys, RewritingTrialPath
-from statemigrate.inspect.trial import Findings, Trial, added
+from statemigrate.inspect.trial import Findings, ValueTrial, added
 from statemigrate.inspect.trial_path import TrialPath, Trying, courses
 from statemigrate.migration import Lineage, Step
 from statemigrate.state.protocol import Share, Shares, State
@@ -242,9 +242,9 @@ def dry_run_file(
     )
 
 
-def _trial(lineage: Lineage, source: str, target: str) -> Trial:
+def _trial(lineage: Lineage, source: str, target: str) -> ValueTrial:
     back = lineage.missing_downgrade(target, source)
-    return Trial(
+    return ValueTrial(
         lineage.format_of(source),
         lineage.format_of(target),
         lineage.path(source, target),

@@ -29,7 +29,7 @@ _CHANGES = 8
 _ONE, _NULL, _NOTHING = (1, 0), (0, 1), (0, 0)
 
 
-class Field:
+class CommonField:
     """A field that is there before a step and after it. ``path`` is its name."""
 
     is_pending = False
@@ -49,7 +49,7 @@ class Field:
         return had[0] > 0 and _is_less(had, self.count(after))
 
 
-class _Gone(Field):
+class _Gone(CommonField):
     """A field that is not there after the step."""
 
     def __init__(self, address: FieldAddress, flows: Flow) -> None:
@@ -155,12 +155,12 @@ class Emptied:
         self._old_values = _getter(plain)
         self._new_values = _getter(list(new))
         self._at = [(index, list(new).index(path)) for index, path in enumerate(plain)]
-        self._plain = [Field(path, counter(there[path])) for path in plain]
+        self._plain = [CommonField(path, counter(there[path])) for path in plain]
         self._full = [
             (index, _full(node)) for index, node in enumerate(new.values()) if not _is_plain(node)
         ]
-        self._others: list[Field] = [
-            Field(each.path, counter(each))
+        self._others: list[CommonField] = [
+            CommonField(each.path, counter(each))
             for each in leaves
             if each.path in there and each.path not in plain
         ]
@@ -171,7 +171,7 @@ class Emptied:
         """What `after` wants to know, noted before the step, which may change the value."""
         return self._old_values(value)
 
-    def after(self, had: Sequence[Any], value: Value, data: bytes) -> Sequence[Field]:
+    def after(self, had: Sequence[Any], value: Value, data: bytes) -> Sequence[CommonField]:
         """The fields where a value has less than it had, or nothing."""
         now = self._new_values(value)
         if None not in now and not self._is_pending:
@@ -184,7 +184,7 @@ class Emptied:
 
     def _looked_for(
         self, had: Sequence[Any], now: Sequence[Any], value: Value, data: bytes
-    ) -> Sequence[Field]:
+    ) -> Sequence[CommonField]:
         found = [
             field
             for field, (before, after) in zip(self._plain, self._at, strict=True)

@@ -25,7 +25,7 @@ from statemigrate.formats.schema.matching import (
     values_at,
 )
 from statemigrate.formats.schema.nodes import Node, Record, Union
-from statemigrate.inspect.report import Constant, Effect, Example, Loss
+from statemigrate.inspect.report import ConstantField, Effect, Loss, ValueExample
 from statemigrate.migration import Step
 
 # How a value differs from another, field by field.
@@ -460,10 +460,10 @@ def _partial(steps: Sequence[Step], outcomes: FieldOutcomes) -> Iterator[Loss]:
                 )
 
 
-def constants(steps: Sequence[Step], outcomes: FieldOutcomes) -> tuple[Constant, ...]:
+def constants(steps: Sequence[Step], outcomes: FieldOutcomes) -> tuple[ConstantField, ...]:
     """The fields whose values differed, and are one and the same after a step."""
     return tuple(
-        Constant(
+        ConstantField(
             path, step.direction, step.revision, step.script, _meant(step, path), outcome.after.text
         )
         for step, step_outcomes in _by_step(steps, outcomes)
@@ -550,6 +550,6 @@ class Group:
         """Whether it has too few examples yet."""
         return len(self.examples) < _EXAMPLES
 
-    def shown(self) -> tuple[Example, ...]:
+    def shown(self) -> tuple[ValueExample, ...]:
         """The examples as a report has them."""
-        return tuple(Example(*each) for each in self.examples)
+        return tuple(ValueExample(*each) for each in self.examples)

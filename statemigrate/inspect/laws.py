@@ -24,8 +24,8 @@ from statemigrate.formats.schema.nodes import (
 )
 from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.field_effects import Group, changes, shown
-from statemigrate.inspect.report import BrokenLaw, Example
-from statemigrate.migration import Lineage, Path, Step
+from statemigrate.inspect.report import BrokenLaw, ValueExample
+from statemigrate.migration import Lineage, MigrationPath, Step
 
 # Making a value that shows a fault smaller, as long as it still shows it.
 
@@ -170,7 +170,7 @@ Inverses = Sequence[Step | None]
 _GROUPS = 50
 
 
-def inverses_of(lineage: Lineage, path: Path) -> Inverses:
+def inverses_of(lineage: Lineage, path: MigrationPath) -> Inverses:
     """The steps that take each step of a path back, where its script claims that they do."""
     return tuple(
         lineage.path(step.target, step.source).steps[0] if step.comes_back else None
@@ -242,7 +242,9 @@ class Laws:
     ``old`` is the format of the values. Without ``examples`` no value is noted.
     """
 
-    def __init__(self, old: Format, path: Path, inverses: Inverses, *, examples: bool) -> None:
+    def __init__(
+        self, old: Format, path: MigrationPath, inverses: Inverses, *, examples: bool
+    ) -> None:
         formats = [old, *(step.format for step in path.steps)]
         self._examples = examples
         self._steps = path.steps
@@ -351,7 +353,7 @@ def _described(name: str, group: Group, steps: Sequence[Step]) -> BrokenLaw:
     examples = group.shown()
     smallest = None
     if group.note:
-        smallest = Example(examples[0].key if examples else "", *json.loads(group.note))
+        smallest = ValueExample(examples[0].key if examples else "", *json.loads(group.note))
     return BrokenLaw(
         law, step.revision, step.script, field or None, cause or None, group.values, examples,
         smallest,

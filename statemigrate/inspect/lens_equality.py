@@ -15,7 +15,7 @@ from statemigrate.formats import Format, Value
 from statemigrate.inspect.field_effects import changes, shown
 from statemigrate.inspect.laws import shrunk
 from statemigrate.lenses import Change
-from statemigrate.migration import Direction, Migration, Path, Transform
+from statemigrate.migration import Direction, Migration, MigrationPath, Transform
 from statemigrate.state.protocol import Document, Part
 
 _GROUPS = 20
@@ -86,7 +86,7 @@ class Equality:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class LensComparison:
     """Two functions by hand, and the lenses that are to take their place.
 
     It holds everything it needs, and can travel to workers.
@@ -187,8 +187,8 @@ class Comparing:
     ``ways`` has, by family, the paths that lead from it to the format before each way.
     """
 
-    comparison: Comparison
-    ways: Mapping[str, Mapping[Direction, Path]]
+    comparison: LensComparison
+    ways: Mapping[str, Mapping[Direction, MigrationPath]]
 
     def __call__(self, part: Part) -> Document:
         """What was found, as JSON holds it."""
@@ -199,7 +199,7 @@ class Comparing:
         return json.loads(json.dumps(found.to_json()))  # type: ignore[no-any-return]
 
 
-def _through(path: Path, value: Value) -> Iterator[Value]:
+def _through(path: MigrationPath, value: Value) -> Iterator[Value]:
     from copy import deepcopy
 
     try:

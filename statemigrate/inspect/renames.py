@@ -9,7 +9,7 @@ from typing import Any
 from statemigrate.formats import Value
 from statemigrate.formats.schema.nodes import Record
 from statemigrate.inspect.field_effects import Group, record_in, shown
-from statemigrate.inspect.report import Example, FieldEffect
+from statemigrate.inspect.report import FieldEffect, ValueExample
 
 _BETWEEN = " \N{RIGHTWARDS ARROW} "
 _VARIES = "varies"
@@ -111,7 +111,7 @@ def with_renames(
             one,
             "renamed",
             looked_at,
-            tuple(Example(*each) for each in pairs[_BETWEEN.join((one, other))].examples),
+            tuple(ValueExample(*each) for each in pairs[_BETWEEN.join((one, other))].examples),
             other,
         )
         for one, other in sure

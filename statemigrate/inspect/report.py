@@ -13,7 +13,7 @@ Effect = Literal["kept", "changed", "emptied", "added", "removed", "renamed"]
 
 
 @dataclass(frozen=True)
-class Example:
+class ValueExample:
     """One value before and after, its key and both sides as text; None where there is no side."""
 
     key: str
@@ -31,12 +31,12 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Difference:
+class RoundTripDifference:
     """Values whose ``field`` was not what it had been after `downgrade(upgrade(value))`."""
 
     field: str
     values: int
-    examples: tuple[Example, ...]
+    examples: tuple[ValueExample, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class FieldEffect:
     field: str
     effect: Effect
     values: int
-    examples: tuple[Example, ...]
+    examples: tuple[ValueExample, ...]
     becomes: str | None = None
 
     @property
@@ -99,7 +99,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantField:
     """A field whose values differed, and are all ``after`` after a script's function."""
 
     field: str
@@ -126,8 +126,8 @@ class BrokenLaw:
     field: str | None
     cause: str | None
     values: int
-    examples: tuple[Example, ...]
-    smallest: Example | None
+    examples: tuple[ValueExample, ...]
+    smallest: ValueExample | None
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class FamilyTrial:
     failures: tuple[Failure, ...]
     reversible: bool
     differing: int
-    differences: tuple[Difference, ...]
+    differences: tuple[RoundTripDifference, ...]
     looked_at: int
     fields: tuple[FieldEffect, ...]
     bytes_before: int
@@ -163,10 +163,10 @@ class FamilyTrial:
     sizes_after: Mapping[int, int]
     direction: Direction = "upgrade"
     losses: tuple[Loss, ...] = ()
-    constants: tuple[Constant, ...] = ()
+    constants: tuple[ConstantField, ...] = ()
     dropped: int = 0
     several: int = 0
-    examples: tuple[Example, ...] = ()
+    examples: tuple[ValueExample, ...] = ()
     lawless: int = 0
     broken_laws: tuple[BrokenLaw, ...] = ()
 

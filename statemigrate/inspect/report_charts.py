@@ -12,7 +12,7 @@ _EFFECTS = ("kept", "renamed", "changed", "emptied", "added", "removed")
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """A part of a bar: its ``kind`` names the colour, ``start`` and ``width`` are per cent."""
 
     kind: str
@@ -32,7 +32,7 @@ class Bar:
 
     label: str
     note: str
-    lanes: tuple[tuple[Part, ...], ...]
+    lanes: tuple[tuple[BarPart, ...], ...]
 
     @property
     def description(self) -> str:
@@ -96,13 +96,13 @@ def with_examples(fields: Iterable[FieldEffect]) -> list[FieldEffect]:
     return [each for each in fields if each.examples]
 
 
-def _parts(counts: Mapping[str, int], whole: int) -> tuple[Part, ...]:
+def _parts(counts: Mapping[str, int], whole: int) -> tuple[BarPart, ...]:
     # A report whose parts are more than the whole must not draw outside the chart.
     whole = max(whole, sum(counts.values()), 1)
     parts, start = [], 0
     for kind, values in counts.items():
         if values > 0:
-            parts.append(Part(kind, values, 100 * start / whole, 100 * values / whole))
+            parts.append(BarPart(kind, values, 100 * start / whole, 100 * values / whole))
             start += values
     return tuple(parts)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.report import DryRunReport, Example, Failure, FamilyTrial
+from statemigrate.inspect.report import DryRunReport, Failure, FamilyTrial, ValueExample
 from statemigrate.inspect.report_text import (
     broken,
     correct,
@@ -142,7 +142,7 @@ def _laws_hold(family: FamilyTrial) -> _Case:
     return _Case(name, failure=message, details="\n".join(map(visible, details)))
 
 
-def _smallest(example: Example | None) -> list[str]:
+def _smallest(example: ValueExample | None) -> list[str]:
     if example is None:
         return []
     return [f"  smallest: {_side(example.before)} came back as {_side(example.after)}"]

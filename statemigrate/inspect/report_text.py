@@ -12,7 +12,7 @@ from typing import Literal
 
 from statemigrate.inspect.report import (
     BrokenLaw,
-    Constant,
+    ConstantField,
     DryRunReport,
     FamilyTrial,
     Loss,
@@ -181,7 +181,7 @@ def loss(each: Loss) -> str:
     return f"had values{value}: nothing is left of them after {each.direction}{meant}"
 
 
-def constant(each: Constant) -> str:
+def constant(each: ConstantField) -> str:
     """What became of a field that has one value only."""
     meant = "; the script says that this is meant" if each.meant else ""
     return f"had different values: all are {each.after} after {each.direction}{meant}"
@@ -273,7 +273,7 @@ def _sizes(report: DryRunReport) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DeploymentVerdict:
     """Whether the migration can be deployed: in one word, in a sentence, and what to do next."""
 
     grade: Literal["good", "doubtful", "bad"]
@@ -281,7 +281,7 @@ class Verdict:
     next_action: str
 
 
-def verdict(report: DryRunReport) -> Verdict:
+def verdict(report: DryRunReport) -> DeploymentVerdict:
     """Whether the migration can be deployed: the first of the reasons not to, if there is one."""
     bad = (_failing, _losing, _breaking, _meeting)
     doubtful = (_asking, _differing, _constant, _untried)
@@ -289,45 +289,45 @@ def verdict(report: DryRunReport) -> Verdict:
     return next((each for each in found if each is not None), _ready(report))
 
 
-def _failing(report: DryRunReport) -> Verdict | None:
+def _failing(report: DryRunReport) -> DeploymentVerdict | None:
     if not report.failed:
         return None
     functions = _functions(report, lambda family: (family.failed, family.direction))
-    return Verdict(
+    return DeploymentVerdict(
         "bad",
         f"Not ready: {counted(report.failed, 'value')} would not migrate.",
         f"correct {functions} so that it takes these values, then run the dry run again.",
     )
 
 
-def _losing(report: DryRunReport) -> Verdict | None:
+def _losing(report: DryRunReport) -> DeploymentVerdict | None:
     if not report.lost:
         return None
     first, *others = (each for family in report.families for each in family.lost)
     more = f" {len(others):,} more." if others else ""
-    return Verdict(
+    return DeploymentVerdict(
         "bad",
         f"Not ready: {listed(lost_fields(report))} would be lost.",
         f"{keep(first)}{more} Then run the dry run again.",
     )
 
 
-def _breaking(report: DryRunReport) -> Verdict | None:
+def _breaking(report: DryRunReport) -> DeploymentVerdict | None:
     if not report.lawless:
         return None
     first = next(each for family in report.families for each in family.broken_laws)
     come = "comes" if report.lawless == 1 else "come"
-    return Verdict(
+    return DeploymentVerdict(
         "bad",
         f"Not ready: {counted(report.lawless, 'value')} {come} back other than the scripts claim.",
         f"{correct(first)} Then run the dry run again.",
     )
 
 
-def _meeting(report: DryRunReport) -> Verdict | None:
+def _meeting(report: DryRunReport) -> DeploymentVerdict | None:
     if not report.unmerged:
         return None
-    return Verdict(
+    return DeploymentVerdict(
         "bad",
         f"Not ready: under {counted(report.unmerged, 'key')} several entries would meet.",
         "write `merge` in the script that changes keys, or keys that keep them apart, then run the "
@@ -335,12 +335,12 @@ def _meeting(report: DryRunReport) -> Verdict | None:
     )
 
 
-def _differing(report: DryRunReport) -> Verdict | None:
+def _differing(report: DryRunReport) -> DeploymentVerdict | None:
     if not report.differing:
         return None
     functions = _functions(report, lambda family: (family.differing, _way_back(family)))
     back = "a rollback" if "downgrade" in functions else "migrating them again"
-    return Verdict(
+    return DeploymentVerdict(
         "doubtful",
         f"Migrates, but {back} would change {counted(report.differing, 'value')}.",
         f"correct {functions} and run the dry run again, or deploy knowing that {back} changes "
@@ -348,13 +348,13 @@ def _differing(report: DryRunReport) -> Verdict | None:
     )
 
 
-def _constant(report: DryRunReport) -> Verdict | None:
+def _constant(report: DryRunReport) -> DeploymentVerdict | None:
     found = list(_unmeant(report))
     if not found:
         return None
     fields = list(dict.fromkeys(each.field for each in found))
     script = found[0].script or f"the script of revision {found[0].revision}"
-    return Verdict(
+    return DeploymentVerdict(
         "doubtful",
         f"Migrates, but {listed(fields)} {'has' if len(fields) == 1 else 'have'} one value only "
         "afterwards.",
@@ -363,50 +363,50 @@ def _constant(report: DryRunReport) -> Verdict | None:
     )
 
 
-def _asking(report: DryRunReport) -> Verdict | None:
+def _asking(report: DryRunReport) -> DeploymentVerdict | None:
     if not report.questions:
         return None
     are = "is" if report.questions == 1 else "are"
-    return Verdict(
+    return DeploymentVerdict(
         "doubtful",
         f"Migrates, but {counted(report.questions, 'question')} {are} open in the scripts.",
         "answer what `statemigrate check` lists, then run the dry run again.",
     )
 
 
-def _untried(report: DryRunReport) -> Verdict | None:
+def _untried(report: DryRunReport) -> DeploymentVerdict | None:
     if report.tried >= report.stored:
         return None
-    return Verdict(
+    return DeploymentVerdict(
         "doubtful",
         f"Good so far: {counted(report.stored - report.tried, 'value')} not tried.",
         "run the dry run again on all values before you deploy.",
     )
 
 
-def _idle(report: DryRunReport) -> Verdict | None:
+def _idle(report: DryRunReport) -> DeploymentVerdict | None:
     if report.stored:
         return None
-    return Verdict("good", "Nothing to do.", "nothing; the store needs no migration.")
+    return DeploymentVerdict("good", "Nothing to do.", "nothing; the store needs no migration.")
 
 
-def _ready(report: DryRunReport) -> Verdict:
+def _ready(report: DryRunReport) -> DeploymentVerdict:
     if report.rewrites:
-        return Verdict(
+        return DeploymentVerdict(
             "good",
             "Ready to rewrite: every value migrates.",
             f"stop the query, then `statemigrate rewrite {argument(report.checkpoint)} NEW`, "
             "with the code "
             f"that is written for revision {report.target}.",
         )
-    return Verdict(
+    return DeploymentVerdict(
         "good",
         "Ready to deploy: every value migrates.",
         f"deploy the code that is written for revision {report.target}.",
     )
 
 
-def _unmeant(report: DryRunReport) -> Iterator[Constant]:
+def _unmeant(report: DryRunReport) -> Iterator[ConstantField]:
     constants = (each for family in report.families for each in family.constants)
     return (each for each in constants if not each.meant)
 

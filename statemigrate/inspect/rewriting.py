@@ -13,12 +13,12 @@ from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Struct, Value
 from statemigrate.formats.arrow_values import array_of, plain_values
 from statemigrate.formats.escaped_text import first_escaped
-from statemigrate.inspect.trial import Trial
+from statemigrate.inspect.trial import ValueTrial
 from statemigrate.inspect.trial_path import TrialPath
-from statemigrate.migration import Entry, Path, Step
+from statemigrate.migration import Entry, MigrationPath, Step
 from statemigrate.migration.path import check_readable
 from statemigrate.migration.stages import rekeyed, upgraded_table
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 
 # A script's form for tables, tried on one entry at a time.
 
@@ -87,12 +87,14 @@ class Chain:
     was `set`, and follows the first of the entries that a script makes of one.
     """
 
-    def __init__(self, path: Path, old: Format, key: Format) -> None:
+    def __init__(self, path: MigrationPath, old: Format, key: Format) -> None:
         self._links: list[_Link] = []
         for step in path.steps:
             self._links.append(_Link(step, old, key))
             old, key = step.format, step.key or key
-        self.path = Path(path.source, path.target, tuple(each.step for each in self._links))
+        self.path = MigrationPath(
+            path.source, path.target, tuple(each.step for each in self._links)
+        )
 
     def set(self, key: Value, value: Value) -> list[Entry]:
         """Take a key, and return the entries that the path makes of its value.
@@ -159,8 +161,8 @@ def new_keys(paths: Sequence[Step], key: Format) -> Format:
     return keys[-1] if keys else key
 
 
-class RewritingTrial(Trial):
-    """See `Trial`; a key may change, and a value become several or none.
+class RewritingTrial(ValueTrial):
+    """See `ValueTrial`; a key may change, and a value become several or none.
 
     ``key`` is the format of the keys, ``key_of`` gives a row's. Fields are compared with those of
     the first entry that a value becomes.
@@ -184,7 +186,7 @@ class RewritingTrial(Trial):
         )
 
     def run(self, key: Any, data: bytes, value: Value) -> None:
-        """See `Trial`."""
+        """See `ValueTrial`."""
         try:
             entries = self._chain.set(self._key_of(key), self._old.decode(data))
         except TransformError as error:
@@ -233,7 +235,7 @@ class RewritingTrialPath(TrialPath):
 class NewKeys:
     """The keys that a path gives the entry of a row, each as bytes; it travels to the workers."""
 
-    path: Path
+    path: MigrationPath
     old: Format
     key: Format
 
@@ -262,7 +264,7 @@ class _PlainKeys:
     """Keys of rows as plain values by column: of a map the grouping columns, and its own."""
 
     def __init__(self, key: Format) -> None:
-        self._codec = RowCodec(key.struct_type())
+        self._codec = TupleCodec(key.struct_type())
         self._names = key.struct_type().fieldNames()
 
     def __call__(self, row: Any) -> Value:

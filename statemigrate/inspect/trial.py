@@ -13,7 +13,7 @@ from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.inspect import laws
 from statemigrate.inspect.causes import cause_of
-from statemigrate.inspect.emptied_fields import Emptied, Field
+from statemigrate.inspect.emptied_fields import CommonField, Emptied
 from statemigrate.inspect.field_effects import (
     KEYS,
     FieldOutcome,
@@ -30,8 +30,14 @@ from statemigrate.inspect.field_effects import (
 )
 from statemigrate.inspect.laws import Inverses, Laws
 from statemigrate.inspect.renames import Renames, add_renames, with_renames
-from statemigrate.inspect.report import Difference, Example, Failure, FamilyTrial, FieldEffect
-from statemigrate.migration import Path, Step
+from statemigrate.inspect.report import (
+    Failure,
+    FamilyTrial,
+    FieldEffect,
+    RoundTripDifference,
+    ValueExample,
+)
+from statemigrate.migration import MigrationPath, Step
 
 # What trying values found, in a form that partitions can send and the driver can add up.
 
@@ -143,7 +149,7 @@ class Findings:
             ),
             differing=self.differing,
             differences=tuple(
-                Difference(name, group.values, group.shown())
+                RoundTripDifference(name, group.values, group.shown())
                 for name, group in _ordered(self.differences.items())
             ),
             looked_at=self.looked_at,
@@ -153,7 +159,7 @@ class Findings:
                 self.looked_at,
                 self.parts,
             ),
-            examples=tuple(Example(*each) for each in self.values),
+            examples=tuple(ValueExample(*each) for each in self.values),
             bytes_before=self.bytes_before,
             bytes_after=self.bytes_after,
             sizes_before=dict(sorted(self.sizes_before.items())),
@@ -232,22 +238,22 @@ class Sizes:
 
 
 @dataclass
-class Noted:
+class StepValues:
     """What one value has before and after a step."""
 
     before: list[Observation]
     had: Any
     after: list[Observation] = field(default_factory=list)
-    emptied: Sequence[Field] = ()
+    emptied: Sequence[CommonField] = ()
 
 
 class Stages:
-    """Takes values along a path as `Path.apply` does, and notes every field's fate at each step.
+    """Takes values along a path as `MigrationPath.apply` does; notes each field at each step.
 
     ``old`` is the format of the values at the start; without ``examples`` no value is kept.
     """
 
-    def __init__(self, old: Format, path: Path, *, examples: bool = True) -> None:
+    def __init__(self, old: Format, path: MigrationPath, *, examples: bool = True) -> None:
         formats = [old, *(step.format for step in path.steps)]
         self._old = old
         self._examples = examples
@@ -267,9 +273,9 @@ class Stages:
         if single is not None and not self._is_watching:
             had = single.emptied.before(value)
             return single.step.run(value), had
-        noted: list[Noted] = []
+        noted: list[StepValues] = []
         for stage in self._stages:
-            found = Noted(stage.watch.observe(value, 0), stage.emptied.before(value))
+            found = StepValues(stage.watch.observe(value, 0), stage.emptied.before(value))
             noted.append(found)
             value = stage.step.run(value)
             if stage is not self._stages[-1]:
@@ -351,12 +357,12 @@ class _Stage:
         self.counts: Counter[str] = Counter()
         self.keys: dict[str, list[str]] = {}
 
-    def note_after(self, found: Noted, value: Value, data: bytes) -> None:
+    def note_after(self, found: StepValues, value: Value, data: bytes) -> None:
         """Note what a value has after the step, as a reader finds it."""
         found.after = self.watch.observe(value, 1)
         found.emptied = self.emptied.after(found.had, value, data)
 
-    def count(self, emptied: Sequence[Field], key: Callable[[], str] | None) -> None:
+    def count(self, emptied: Sequence[CommonField], key: Callable[[], str] | None) -> None:
         """Count a value that has less in these fields than it had."""
         for each in emptied:
             self.counts[each.path] += 1
@@ -371,7 +377,7 @@ _LOOK_AT = 16
 """Of so many values one has its fields compared, which costs as much as trying it."""
 
 
-class Trial:
+class ValueTrial:
     """Values of one family, each migrated to the target and, where there is a way, back again.
 
     ``old`` and ``new`` are the formats at the path's ends; ``back`` is None where there is no way
@@ -384,8 +390,8 @@ class Trial:
         self,
         old: Format,
         new: Format,
-        path: Path,
-        back: Path | None,
+        path: MigrationPath,
+        back: MigrationPath | None,
         show: Callable[[Any], Any],
         *,
         inverses: Inverses = (),
@@ -447,7 +453,7 @@ class Trial:
         }
         return found
 
-    def _return(self, back: Path, data: bytes, migrated: Value) -> None:
+    def _return(self, back: MigrationPath, data: bytes, migrated: Value) -> None:
         try:
             again = self._old.encode(back.apply(migrated))
         except (TransformError, ValueMismatchError) as error:

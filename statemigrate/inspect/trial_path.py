@@ -9,8 +9,8 @@ from typing import Any
 from statemigrate.deployment import StoredFamily, StorePlan
 from statemigrate.errors import values_hidden
 from statemigrate.inspect.laws import Inverses, inverses_of
-from statemigrate.inspect.trial import Trial
-from statemigrate.migration import Path
+from statemigrate.inspect.trial import ValueTrial
+from statemigrate.migration import MigrationPath
 from statemigrate.state.protocol import Document, Part
 
 
@@ -25,15 +25,15 @@ class TrialPath:
 
     family: StoredFamily
     target: StoredFamily
-    path: Path
-    back: Path | None
+    path: MigrationPath
+    back: MigrationPath | None
     inverses: Inverses = ()
     examples: bool = field(default_factory=lambda: not values_hidden())
 
-    def trial(self, show: Callable[[Any], Any]) -> Trial:
+    def trial(self, show: Callable[[Any], Any]) -> ValueTrial:
         """A fresh trial; ``show`` turns a key into what a user knows."""
         old, new = self.family.format, self.target.format
-        return Trial(
+        return ValueTrial(
             old, new, self.path, self.back, show, inverses=self.inverses, examples=self.examples
         )
 
@@ -53,7 +53,7 @@ def courses(plan: StorePlan) -> tuple[TrialPath, ...]:
     )
 
 
-def _back(plan: StorePlan, revision: str) -> Path | None:
+def _back(plan: StorePlan, revision: str) -> MigrationPath | None:
     lineage, target = plan.lineage, plan.target.revision
     if lineage.missing_downgrade(target, revision) is not None:
         return None

@@ -5,9 +5,9 @@ A script imports them from here: ``from statemigrate.lenses import cast, lens, r
 
 from statemigrate.lenses.change import Change
 from statemigrate.lenses.columns import TableFunction
-from statemigrate.lenses.complement import Complement, Entry, Remainder, carry
+from statemigrate.lenses.complement import Complement, Remainder, ScriptRemainder, carry
 from statemigrate.lenses.fields import (
-    Chain,
+    LensChain,
     add,
     drop,
     each,
@@ -30,12 +30,12 @@ from statemigrate.lenses.values import (
 )
 
 __all__ = [
-    "Chain",
     "Change",
     "Complement",
-    "Entry",
     "Lens",
+    "LensChain",
     "Remainder",
+    "ScriptRemainder",
     "TableFunction",
     "add",
     "carry",

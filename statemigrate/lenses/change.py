@@ -14,7 +14,7 @@ from statemigrate.lenses.columns import TableFunction, by_value
 from statemigrate.lenses.complement import Remainder, carry
 from statemigrate.lenses.differences import copied
 from statemigrate.lenses.expressions import Column, Expression, Shape, input_shape, ordered
-from statemigrate.lenses.fields import Chain
+from statemigrate.lenses.fields import LensChain
 from statemigrate.lenses.python_code import function_of, is_total, refusals
 from statemigrate.lenses.types import format_of, misfit
 
@@ -26,14 +26,14 @@ class Change:
     ``up`` and ``down`` are what a value becomes; ``down`` is None if a lens has no way back.
     """
 
-    chain: Chain
+    chain: LensChain
     old: Format
     new: Format
     up: Expression
     down: Expression | None
 
     @classmethod
-    def of(cls, chain: Chain, old: Format, new: Format | None = None) -> Change:
+    def of(cls, chain: LensChain, old: Format, new: Format | None = None) -> Change:
         """The change that lenses are for a format; ``new`` is derived, or checked if it is given.
 
         Raises ScriptError where a lens does not fit, and where ``new`` is another format.
@@ -91,7 +91,7 @@ class Change:
         """The way back of a table of entries."""
         return None if self.down is None else TableFunction(self.down, self.old.schema)
 
-    def leading(self, way: Way) -> tuple[Chain, Record]:
+    def leading(self, way: Way) -> tuple[LensChain, Record]:
         """The lenses of a way, and the record that it leads to; a way back is there."""
         if way == "upgrade":
             return self.chain, self.new.schema

@@ -29,7 +29,7 @@ from statemigrate.lenses.expressions import (
     Get,
     Input,
     Joined,
-    Part,
+    TextPart,
     Unless,
 )
 from statemigrate.lenses.python_code import inner
@@ -99,7 +99,7 @@ class _Columns:
                 array = self.array(value)
                 single = plain_array([filling.value], array.type)
                 return pc.if_else(pc.is_null(array), single[0], array)
-            case Part(value=value, separator=separator, count=count, index=index):
+            case TextPart(value=value, separator=separator, count=count, index=index):
                 return _part(self.array(value), separator, count, index)
             case Joined(values=values, separator=separator):
                 return _joined([self.array(each) for each in values], separator)

@@ -108,7 +108,7 @@ Way = Literal["upgrade", "downgrade"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class ScriptRemainder:
     """The remainder that a value has of one script.
 
     ``way`` is which of the script's functions left it out, ``formats`` tell of the formats before
@@ -124,7 +124,7 @@ class Entry:
 class Complement:
     """By revision, the remainders of the scripts that a value has gone through."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
+    entries: Mapping[str, ScriptRemainder] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -150,7 +150,7 @@ class Complement:
             )
         return entry.remainder
 
-    def having(self, revision: str, entry: Entry | None) -> Complement:
+    def having(self, revision: str, entry: ScriptRemainder | None) -> Complement:
         """The same with another remainder of a script, or with none."""
         rest = {name: each for name, each in self.entries.items() if name != revision}
         return Complement(rest if entry is None else {**rest, revision: entry})
@@ -189,16 +189,16 @@ def _kept(remainder: Remainder) -> list[Any]:
     return [remainder.difference, *whole]
 
 
-def _entry(way: Any, formats: Any, of: Any, found: Any, *whole: Any) -> Entry:
+def _entry(way: Any, formats: Any, of: Any, found: Any, *whole: Any) -> ScriptRemainder:
     if way not in ("upgrade", "downgrade") or len(whole) != (found is None):
         raise ValueError("no remainder")
     if [type(formats), type(of)] != [str, str]:
         raise ValueError("no remainder")
     if found is not None:
         check_difference(found)
-        return Entry(way, formats, Remainder(of, found))
+        return ScriptRemainder(way, formats, Remainder(of, found))
     untyped(whole[0])
-    return Entry(way, formats, Remainder(of, whole=whole[0]))
+    return ScriptRemainder(way, formats, Remainder(of, whole=whole[0]))
 
 
 def _unreadable(found: str, expected: str) -> CheckpointError:

@@ -106,7 +106,7 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TextPart:
     """One of ``count`` parts of a text between separators, the last with all that is left."""
 
     value: Expression
@@ -133,7 +133,7 @@ class Elements:
     of_map: bool
 
 
-Expression = Input | Get | Constant | Build | Unless | Apply | Filled | Part | Joined | Elements
+Expression = Input | Get | Constant | Build | Unless | Apply | Filled | TextPart | Joined | Elements
 
 
 @dataclass(frozen=True, slots=True)

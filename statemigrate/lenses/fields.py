@@ -27,8 +27,8 @@ from statemigrate.lenses.expressions import (
     with_elements,
 )
 from statemigrate.lenses.lens import (
+    FieldPath,
     Lens,
-    Path,
     check_free,
     check_struct,
     column_of,
@@ -40,7 +40,7 @@ from statemigrate.lenses.types import type_of
 
 
 @dataclass(frozen=True)
-class Chain(Lens):
+class LensChain(Lens):
     """Several lenses, one after the other: what `lens` gives."""
 
     lenses: tuple[Lens, ...]
@@ -56,11 +56,11 @@ class Chain(Lens):
             shape = each.forward(shape)
         return shape
 
-    def back(self, before: Shape) -> Chain | None:
+    def back(self, before: Shape) -> LensChain | None:
         """The ways back, the last one first; None if one has none."""
         found = [lens.back(shape) for lens, shape in self._met(before)]
         backward = [each for each in found if each is not None]
-        return Chain(tuple(reversed(backward))) if len(backward) == len(found) else None
+        return LensChain(tuple(reversed(backward))) if len(backward) == len(found) else None
 
     def dropped(self, before: Shape) -> tuple[str, ...]:
         """What each of them loses."""
@@ -80,7 +80,7 @@ class Chain(Lens):
 
 @dataclass(frozen=True)
 class _Rename(Lens):
-    path: Path
+    path: FieldPath
     name: str
 
     @property
@@ -107,8 +107,8 @@ class _Move(Lens):
     way back: of a value that was never up it may make one that the old format refuses.
     """
 
-    path: Path
-    to: Path
+    path: FieldPath
+    to: FieldPath
     empties: bool = False
     is_back: bool = False
 
@@ -201,7 +201,7 @@ class _Move(Lens):
 class _Wrap(Lens):
     """With ``none_if_empty`` the struct is None where all of its fields are."""
 
-    path: Path
+    path: FieldPath
     names: tuple[str, ...]
     none_if_empty: bool = False
 
@@ -235,7 +235,7 @@ class _Wrap(Lens):
 
 @dataclass(frozen=True)
 class _Unwrap(Lens):
-    path: Path
+    path: FieldPath
 
     @property
     def words(self) -> str:
@@ -273,7 +273,7 @@ class _Unwrap(Lens):
 
 @dataclass(frozen=True)
 class _Add(Lens):
-    path: Path
+    path: FieldPath
     type: Node
     value: Any = None
     is_new: bool = True
@@ -303,7 +303,7 @@ class _Add(Lens):
 
 @dataclass(frozen=True)
 class _Drop(Lens):
-    path: Path
+    path: FieldPath
     back_value: Any = None
 
     @property
@@ -343,8 +343,8 @@ class _Drop(Lens):
 class _Each(Lens):
     """A chain on each element of a list, or with ``of_map`` on each value of a map."""
 
-    path: Path
-    chain: Chain
+    path: FieldPath
+    chain: LensChain
     of_map: bool = field(default=False)
 
     @property
@@ -407,52 +407,52 @@ def conformed(lens: Lens, value: Any, kind: Node) -> Any:
         )
 
 
-def lens(*lenses: Lens) -> Chain:
+def lens(*lenses: Lens) -> LensChain:
     """Several lenses as one change, done in their order."""
-    return Chain(lenses)
+    return LensChain(lenses)
 
 
 def rename(path: str, name: str) -> Lens:
     """Give a field another name; it stays in its struct."""
-    return _Rename(Path.of(path), name)
+    return _Rename(FieldPath.of(path), name)
 
 
 def move(path: str, to: str) -> Lens:
     """Take a field out of its struct and put it elsewhere; a struct that is not there is made."""
-    return _Move(Path.of(path), Path.of(to))
+    return _Move(FieldPath.of(path), FieldPath.of(to))
 
 
 def wrap(path: str, *names: str) -> Lens:
     """Make a struct of fields that are next to each other."""
-    return _Wrap(Path.of(path), names)
+    return _Wrap(FieldPath.of(path), names)
 
 
 def unwrap(path: str) -> Lens:
     """Put the fields of a struct in its place."""
-    return _Unwrap(Path.of(path))
+    return _Unwrap(FieldPath.of(path))
 
 
 def add(path: str, type: str, value: Any = None) -> Lens:  # what it is
     """Add a field of a type of Spark's; old values have ``value`` in it."""
-    return _Add(Path.of(path), type_of(type), value)
+    return _Add(FieldPath.of(path), type_of(type), value)
 
 
 def drop(path: str, *, back: Any = None) -> Lens:
     """Drop a field; a way back fills it with ``back``."""
-    return _Drop(Path.of(path), back)
+    return _Drop(FieldPath.of(path), back)
 
 
-def each(path: str, chain: Chain | Lens | Sequence[Lens]) -> Lens:
+def each(path: str, chain: LensChain | Lens | Sequence[Lens]) -> Lens:
     """Change each element of a list of structs."""
-    return _Each(Path.of(path), _chain(chain))
+    return _Each(FieldPath.of(path), _chain(chain))
 
 
-def entries(path: str, chain: Chain | Lens | Sequence[Lens]) -> Lens:
+def entries(path: str, chain: LensChain | Lens | Sequence[Lens]) -> Lens:
     """Change each value of a map of structs."""
-    return _Each(Path.of(path), _chain(chain), of_map=True)
+    return _Each(FieldPath.of(path), _chain(chain), of_map=True)
 
 
-def _chain(given: Chain | Lens | Sequence[Lens]) -> Chain:
-    if isinstance(given, Chain):
+def _chain(given: LensChain | Lens | Sequence[Lens]) -> LensChain:
+    if isinstance(given, LensChain):
         return given
-    return Chain((given,) if isinstance(given, Lens) else tuple(given))
+    return LensChain((given,) if isinstance(given, Lens) else tuple(given))

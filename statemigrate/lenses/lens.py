@@ -59,14 +59,14 @@ _PROBLEMS = {
 
 
 @dataclass(frozen=True)
-class Path:
+class FieldPath:
     """A field's place: the structs around it, and its name."""
 
     parents: tuple[str, ...]
     name: str
 
     @classmethod
-    def of(cls, text: str) -> Path:
+    def of(cls, text: str) -> FieldPath:
         """The path that a script writes with dots."""
         *parents, name = text.split(".")
         return cls(tuple(parents), name)

@@ -24,7 +24,7 @@ from statemigrate.lenses.expressions import (
     Get,
     Input,
     Joined,
-    Part,
+    TextPart,
     Unless,
 )
 
@@ -57,7 +57,9 @@ def inner(expression: Expression) -> tuple[Expression, ...]:  # one a kind
             return (*(each for _, each in fields), *null_of)
         case Unless(null_of=null_of, value=value):
             return (value, *null_of)
-        case Apply(value=value) | Filled(value=value) | Part(value=value) | Elements(value=value):
+        case (
+            Apply(value=value) | Filled(value=value) | TextPart(value=value) | Elements(value=value)
+        ):
             return (value,)
         case Joined(values=values):
             return values
@@ -140,7 +142,7 @@ class _Source:
             case Filled(value=value, filling=filling):
                 held = self._variable(value)
                 return f"({self._written(filling)} if {held} is None else {held})"
-            case Part(value=value, separator=separator, count=count, index=index):
+            case TextPart(value=value, separator=separator, count=count, index=index):
                 parts = self._parts(value, separator, count)
                 return f"{parts}[{index}]"
             case Joined(values=values, separator=separator):
@@ -176,7 +178,7 @@ class _Source:
 
     def _parts(self, value: Expression, separator: str, count: int) -> str:
         # All parts of one text have one list.
-        key = Part(value, separator, count, -1)
+        key = TextPart(value, separator, count, -1)
         if key not in self._names:
             call = f"{self._constant(parts_of)}({self._text(value)}, {self._constant(separator)}, "
             name = f"v{len(self._names)}"

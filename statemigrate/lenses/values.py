@@ -22,13 +22,13 @@ from statemigrate.lenses.expressions import (
     Filled,
     Joined,
     Operation,
-    Part,
     Shape,
+    TextPart,
 )
 from statemigrate.lenses.fields import conformed
 from statemigrate.lenses.lens import (
+    FieldPath,
     Lens,
-    Path,
     check_free,
     column_of,
     look_at,
@@ -57,7 +57,7 @@ _TEXT = Primitive("string")
 class _OneField(Lens):
     """A lens that does something with the value of one field, which keeps its name."""
 
-    path: Path
+    path: FieldPath
 
     def operation(self, kind: Node) -> Operation:
         """What is done with a value of a type, None apart."""
@@ -306,7 +306,7 @@ class _Function(_OneField):
 
 @dataclass(frozen=True)
 class _Default(Lens):
-    path: Path
+    path: FieldPath
     value: Any
 
     @property
@@ -346,7 +346,7 @@ class _Default(Lens):
 class _Unfilled(Lens):
     """The way back of `_Default`: it changes nothing, and what is None would be filled again."""
 
-    path: Path
+    path: FieldPath
     filling: Any
 
     @property
@@ -369,7 +369,7 @@ class _Unfilled(Lens):
 
 @dataclass(frozen=True)
 class _Split(Lens):
-    path: Path
+    path: FieldPath
     into: tuple[str, ...]
     at: str
 
@@ -388,7 +388,7 @@ class _Split(Lens):
                 check_free(rest, name, self)
             parts = {
                 name: column.becomes(
-                    Part(column.value, self.at, len(self.into), number), with_none(_TEXT)
+                    TextPart(column.value, self.at, len(self.into), number), with_none(_TEXT)
                 )
                 for number, name in enumerate(self.into)
             }
@@ -403,7 +403,7 @@ class _Split(Lens):
 
 @dataclass(frozen=True)
 class _Join(Lens):
-    path: Path
+    path: FieldPath
     names: tuple[str, ...]
     at: str
     type: Node | None = None
@@ -464,7 +464,7 @@ def _check_parts(lens: Lens, names: tuple[str, ...], at: str) -> None:
 
 def cast(path: str, type: str, *, unfit: Unfit | None = None) -> Lens:  # what it is
     """Give a field another type; ``unfit`` says what becomes of values that it cannot hold."""
-    return _Cast(Path.of(path), type_of(type), unfit)
+    return _Cast(FieldPath.of(path), type_of(type), unfit)
 
 
 def scale(
@@ -475,22 +475,22 @@ def scale(
     unfit: Unfit | None = None,
 ) -> Lens:
     """Make a decimal of an integer of its smallest units, as of cents: 105 is 1.05."""
-    return _Scale(Path.of(path), places, type_of(type) if type else None, unfit)
+    return _Scale(FieldPath.of(path), places, type_of(type) if type else None, unfit)
 
 
 def split(path: str, into: tuple[str, ...], at: str) -> Lens:
     """Make several texts of one; the last has all that is left."""
-    return _Split(Path.of(path), tuple(into), at)
+    return _Split(FieldPath.of(path), tuple(into), at)
 
 
 def join(path: str, of: tuple[str, ...], at: str) -> Lens:
     """Make one text of several next to each other; one that is None is left out."""
-    return _Join(Path.of(path), tuple(of), at)
+    return _Join(FieldPath.of(path), tuple(of), at)
 
 
 def default(path: str, value: Any) -> Lens:
     """Put a value in the place of None."""
-    return _Default(Path.of(path), value)
+    return _Default(FieldPath.of(path), value)
 
 
 def map_values(
@@ -502,7 +502,9 @@ def map_values(
     type: str | None = None,  # what it is
 ) -> Lens:
     """Put other values in the place of some; ``otherwise`` is the rule for those not named."""
-    return _MapValues(Path.of(path), dict(table), otherwise, back, type_of(type) if type else None)
+    return _MapValues(
+        FieldPath.of(path), dict(table), otherwise, back, type_of(type) if type else None
+    )
 
 
 def function(
@@ -513,4 +515,4 @@ def function(
     type: str | None = None,  # what it is
 ) -> Lens:
     """Call a function on what a field holds, None apart."""
-    return _Function(Path.of(path), upgrade, downgrade, type_of(type) if type else None)
+    return _Function(FieldPath.of(path), upgrade, downgrade, type_of(type) if type else None)

@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.formats.struct.ddl import without_not_null
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning, state_ddl
-from statemigrate.meaning.spark_check import Read, reads
+from statemigrate.meaning.spark_check import RowReading, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
 from statemigrate.rewrite.probe_facts import OperatorFact
@@ -226,7 +226,7 @@ def _states(was: OperatorShape, now: OperatorShape) -> Iterator[PlanItem]:
         yield _state(label, name, key, value)
 
 
-def _state(label: str, operator: str, key: Read, value: Read) -> PlanItem:
+def _state(label: str, operator: str, key: RowReading, value: RowReading) -> PlanItem:
     refused = [
         f"{part}: {read.refused}" for part, read in (("key", key), ("value", value)) if read.refused
     ]
@@ -308,7 +308,7 @@ def _store(
     return _migrating(store, old, new, operator, lineage)
 
 
-def _evolved(store: str, operator: str, key: Read, value: Read) -> PlanItem:
+def _evolved(store: str, operator: str, key: RowReading, value: RowReading) -> PlanItem:
     if not key.is_same:
         return _state(store, operator, key, value)
     if value.dropped:

@@ -14,7 +14,7 @@ from typing import Any
 
 from statemigrate.meaning.changes import computation
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, Expression
+from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, PlanExpression
 from statemigrate.rewrite.windows import KeyMeaning, TimeWindow
 from statemigrate.scripts.rekeying import ColumnSource, Merging
 from statemigrate.scripts.source import quoted
@@ -152,7 +152,7 @@ class _Translation:
     def __init__(self, columns: Mapping[str, tuple[str, Any]]) -> None:
         self.columns = columns
 
-    def of(self, tree: Expression) -> _Python | None:
+    def of(self, tree: PlanExpression) -> _Python | None:
         """An expression in Python; None where it is not one of those that are known."""
         known = self.columns.get(tree.text)
         if known is not None:
@@ -169,7 +169,7 @@ class _Translation:
         return _TRANSLATED[tree.name](tree, [each for each in parts if each is not None])
 
 
-def _literal(tree: Expression) -> _Python | None:
+def _literal(tree: PlanExpression) -> _Python | None:
     kind = tree.fields.get("dataType")
     if tree.value is None:
         return None
@@ -182,10 +182,10 @@ def _nullable(*parts: _Python) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for part in parts for each in part.nullable))
 
 
-def _of_text(method: str, argument: str = "") -> Callable[[Expression, list[_Python]], Any]:
+def _of_text(method: str, argument: str = "") -> Callable[[PlanExpression, list[_Python]], Any]:
     """A function of one text that is a method of Python's."""
 
-    def translated(tree: Expression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
+    def translated(tree: PlanExpression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
         if [each.kind for each in parts] != [_STRING]:
             return None
         source = f"{_operand(parts[0])}.{method}({argument})"
@@ -200,13 +200,13 @@ def _operand(part: _Python) -> str:
     return part.source if is_simple else f"({part.source})"
 
 
-def _length_of(tree: Expression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
+def _length_of(tree: PlanExpression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
     if [each.kind for each in parts] != [_STRING]:
         return None
     return _Python(f"len({parts[0].source})", "integer", parts[0].nullable)
 
 
-def _substring(tree: Expression, parts: list[_Python]) -> _Python | None:
+def _substring(tree: PlanExpression, parts: list[_Python]) -> _Python | None:
     place, length = (_number(each) for each in tree.children[1:])
     if parts[0].kind != _STRING or place is None or length is None or place < 0 or length < 0:
         return None
@@ -215,19 +215,19 @@ def _substring(tree: Expression, parts: list[_Python]) -> _Python | None:
     return _Python(f"{_operand(parts[0])}[{begin}:{end}]", _STRING, parts[0].nullable)
 
 
-def _number(tree: Expression) -> int | None:
+def _number(tree: PlanExpression) -> int | None:
     """A whole number that stands in the code."""
     is_number = tree.name == LITERAL and tree.fields.get("dataType") == "integer"
     return int(tree.value) if is_number and tree.value is not None else None
 
 
-def _concat(tree: Expression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
+def _concat(tree: PlanExpression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
     if not parts or any(each.kind != _STRING for each in parts):
         return None
     return _Python(" + ".join(map(_operand, parts)), _STRING, _nullable(*parts))
 
 
-def _coalesce(tree: Expression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
+def _coalesce(tree: PlanExpression, parts: list[_Python]) -> _Python | None:  # noqa: ARG001
     if len(parts) != 2 or parts[1].nullable or parts[0].kind != parts[1].kind:
         return None
     first, instead = parts
@@ -237,7 +237,7 @@ def _coalesce(tree: Expression, parts: list[_Python]) -> _Python | None:  # noqa
     return _Python(f"{instead.source} if {conditions} else {first.source}", first.kind)
 
 
-def _cast(tree: Expression, parts: list[_Python]) -> _Python | None:
+def _cast(tree: PlanExpression, parts: list[_Python]) -> _Python | None:
     (part,), kind = parts, tree.fields.get("dataType")
     if part.kind == kind:
         return part
@@ -251,7 +251,7 @@ def _cast(tree: Expression, parts: list[_Python]) -> _Python | None:
     return None
 
 
-def _pmod(tree: Expression, parts: list[_Python]) -> _Python | None:
+def _pmod(tree: PlanExpression, parts: list[_Python]) -> _Python | None:
     divisor = tree.children[1]
     is_known = divisor.name == LITERAL and parts[1].kind in _INTEGERS and int(divisor.value) > 0
     if not is_known or parts[0].kind != parts[1].kind:
@@ -259,7 +259,7 @@ def _pmod(tree: Expression, parts: list[_Python]) -> _Python | None:
     return _Python(f"{_operand(parts[0])} % {parts[1].source}", parts[0].kind, _nullable(*parts))
 
 
-_TRANSLATED: Mapping[str, Callable[[Expression, list[_Python]], _Python | None]] = {
+_TRANSLATED: Mapping[str, Callable[[PlanExpression, list[_Python]], _Python | None]] = {
     "Upper": _of_text("upper"),
     "Lower": _of_text("lower"),
     "StringTrim": _of_text("strip", '" "'),

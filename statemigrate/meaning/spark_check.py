@@ -18,7 +18,7 @@ _WIDER = {"byte": 0, "short": 1, "integer": 2, "long": 3}
 
 
 @dataclass(frozen=True)
-class Read:
+class RowReading:
     """How Spark reads old rows as new ones.
 
     ``refused`` says why it does not start, of every field, and is empty where it does.
@@ -37,7 +37,7 @@ class Read:
         return not (self.refused or self.as_other or self.dropped or self.empty)
 
 
-def reads(old: FamilyShape, new: FamilyShape, *, evolves: bool) -> tuple[Read, Read]:
+def reads(old: FamilyShape, new: FamilyShape, *, evolves: bool) -> tuple[RowReading, RowReading]:
     """How Spark reads the keys and the values of a family that ``old`` code has written.
 
     ``evolves`` is for variables of ``transformWithState`` that are kept as Avro: their values are
@@ -47,14 +47,16 @@ def reads(old: FamilyShape, new: FamilyShape, *, evolves: bool) -> tuple[Read, R
     if old.wrapping == new.wrapping:
         value = compare(old.content, new.content)
     else:
-        value = Read("values have a time to live in one of state and code, and none in the other")
+        value = RowReading(
+            "values have a time to live in one of state and code, and none in the other"
+        )
     return _by_place(old.key, new.key), value
 
 
-def _by_place(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Read:
+def _by_place(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> RowReading:
     before, after = old["fields"], new["fields"]
     if len(before) != len(after):
-        return Read(_other_fields(before, after, path))
+        return RowReading(_other_fields(before, after, path))
     refused: list[str] = []
     others: list[tuple[str, str]] = []
     for one, other in zip(before, after, strict=True):
@@ -65,8 +67,8 @@ def _by_place(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") ->
         elif _are_structs(one["type"], other["type"]):
             others += _by_place(one["type"], other["type"], f"{names[0]}.").as_other
     if refused:
-        return Read("; ".join(refused))
-    return Read(as_other=tuple(others))
+        return RowReading("; ".join(refused))
+    return RowReading(as_other=tuple(others))
 
 
 def _other_fields(
@@ -125,7 +127,7 @@ def _same_type(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def _by_name(old: Mapping[str, Any], new: Mapping[str, Any]) -> Read:
+def _by_name(old: Mapping[str, Any], new: Mapping[str, Any]) -> RowReading:
     before = {each["name"]: each for each in old["fields"]}
     after = {each["name"]: each for each in new["fields"]}
     refused = [
@@ -136,8 +138,8 @@ def _by_name(old: Mapping[str, Any], new: Mapping[str, Any]) -> Read:
         if not (_same_type(one, other) or _is_widened(one, other))
     ]
     if refused:
-        return Read("; ".join(refused))
-    return Read(
+        return RowReading("; ".join(refused))
+    return RowReading(
         dropped=tuple(name for name in before if name not in after),
         empty=tuple(name for name in after if name not in before),
     )

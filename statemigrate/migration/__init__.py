@@ -11,7 +11,7 @@ from statemigrate.migration.migration import (
     ExampleValue,
     Merge,
     Migration,
-    Question,
+    OpenQuestion,
     Rekey,
     TableTransform,
     TimeToLive,
@@ -20,7 +20,7 @@ from statemigrate.migration.migration import (
     check_store_name,
     is_operator_store,
 )
-from statemigrate.migration.path import Path, Step
+from statemigrate.migration.path import MigrationPath, Step
 from statemigrate.migration.stages import Entry, Stage, stages_of
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "Lineage",
     "Merge",
     "Migration",
-    "Path",
-    "Question",
+    "MigrationPath",
+    "OpenQuestion",
     "Rekey",
     "Stage",
     "Step",

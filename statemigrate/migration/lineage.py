@@ -17,7 +17,7 @@ from statemigrate.migration.migration import (
     check_revision,
     check_store_name,
 )
-from statemigrate.migration.path import Path, Step, step_of
+from statemigrate.migration.path import MigrationPath, Step, step_of
 from statemigrate.quoting import argument
 
 # Puts the migrations of one store in order, or says why they form no chain.
@@ -325,7 +325,7 @@ class Lineage:
             raise self._unknown(target)
         return self.revisions[place]
 
-    def path(self, source: str, target: str) -> Path:
+    def path(self, source: str, target: str) -> MigrationPath:
         """Return the composed transforms from one revision to another, full ids both.
 
         Raises LineageError if a step on the way down has no ``downgrade``.
@@ -345,7 +345,7 @@ class Lineage:
         start, end = self.position(source), self.position(target)
         stride = 1 if start <= end else -1
         steps = [self._step(place, place + stride) for place in range(start, end, stride)]
-        return Path(source, target, tuple(steps))
+        return MigrationPath(source, target, tuple(steps))
 
     def missing_downgrade(self, source: str, target: str) -> Migration | None:
         """Return the first migration on the way down that has no ``downgrade``, if any."""

@@ -62,7 +62,7 @@ class ExampleValue:
 
 
 @dataclass(frozen=True)
-class Question:
+class OpenQuestion:
     """What a generated script leaves open: the text of a comment in ``line``, counted from 1.
 
     Only `statemigrate check` refuses such a script; it runs.
@@ -104,7 +104,7 @@ class Migration:
     path: str = ""
     time_to_live: TimeToLive = "keep"
     examples: tuple[ExampleValue, ...] = ()
-    questions: tuple[Question, ...] = ()
+    questions: tuple[OpenQuestion, ...] = ()
     drops: tuple[str, ...] = ()
     new_key: Format | None = None
     rekey: Rekey | None = None

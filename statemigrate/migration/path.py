@@ -121,10 +121,10 @@ class Step:
         left = complement.remainder(self.revision, self.direction, self._formats)
         if left is None and self._leaves_nothing:
             return self._there(value), complement
-        from statemigrate.lenses.complement import Entry, carry
+        from statemigrate.lenses.complement import ScriptRemainder, carry
 
         made, found = carry(value, self._there, self._back, left, exact=self._leaves_nothing)
-        entry = None if found is None else Entry(self.direction, self._formats, found)
+        entry = None if found is None else ScriptRemainder(self.direction, self._formats, found)
         return made, complement.having(self.revision, entry)
 
     @cached_property
@@ -248,7 +248,7 @@ def _unchanged(value: Value) -> Value:
 
 
 @dataclass(frozen=True)
-class Path:
+class MigrationPath:
     """Takes a value of revision ``source`` to revision ``target``; with no steps, the identity.
 
     The last result is not validated here: the writer validates it against the target's

@@ -19,7 +19,7 @@ from statemigrate.errors import TransformError, ValueMismatchError, shown, value
 from statemigrate.formats import Format, Value
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.migration.migration import Rekey
-from statemigrate.migration.path import Path, Step
+from statemigrate.migration.path import MigrationPath, Step
 
 # The entries that one becomes where a script changes keys.
 
@@ -267,7 +267,7 @@ class Stage:
         return rekeyed(step, step.rekey, step.key, key, value)
 
 
-def stages_of(path: Path, *, prefer_tables: bool = True) -> tuple[Stage, ...]:
+def stages_of(path: MigrationPath, *, prefer_tables: bool = True) -> tuple[Stage, ...]:
     """The stages of a path; none for a path without steps.
 
     Without ``prefer_tables`` the form for plain values is taken where a script has both.

@@ -99,7 +99,7 @@ class Preparation:
 
 
 @dataclass(frozen=True)
-class Change:
+class AdoptedFile:
     """A file, what it becomes, and its checksum file's content from then on."""
 
     file: OffsetFile
@@ -125,7 +125,7 @@ class Plan:
 
     log: OffsetLog
     backup: Backup
-    changes: tuple[Change, ...]
+    changes: tuple[AdoptedFile, ...]
     moved: str | None = None
     relocation: Relocation | None = None
 
@@ -199,13 +199,13 @@ def _is_half_undone(backup: Backup, files: tuple[OffsetFile, ...]) -> bool:
     return backup.record.progress == "undoing" or (backup.record.progress == "undone" and again)
 
 
-def _lengthened(file: OffsetFile, log: OffsetLog) -> Change:
-    return Change(file, file.with_one_more(), had_checksum=_has_checksum(file, log))
+def _lengthened(file: OffsetFile, log: OffsetLog) -> AdoptedFile:
+    return AdoptedFile(file, file.with_one_more(), had_checksum=_has_checksum(file, log))
 
 
-def _shortened(file: OffsetFile, backup: Backup, log: OffsetLog) -> Change:
+def _shortened(file: OffsetFile, backup: Backup, log: OffsetLog) -> AdoptedFile:
     data, checksum = backup.original(file) or (file.without_last(), None)
-    return Change(file, data, checksum, _has_checksum(file, log))
+    return AdoptedFile(file, data, checksum, _has_checksum(file, log))
 
 
 def _has_checksum(file: OffsetFile, log: OffsetLog) -> bool:
@@ -253,7 +253,7 @@ def _moving(files: Files, folder: str, place: str) -> Iterator[str]:
     yield f"removed {folder}"
 
 
-def _changing(files: Files, change: Change) -> Iterator[str]:
+def _changing(files: Files, change: AdoptedFile) -> Iterator[str]:
     # First of all, because a file without a checksum is read and one with a wrong one is not.
     files.delete([change.file.checksum_file])
     yield f"removed {change.file.checksum_file}"

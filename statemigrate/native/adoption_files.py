@@ -27,8 +27,8 @@ from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.native.chunks import ADOPTIONS
 from statemigrate.native.control_source import (
     FORMAT,
+    AdoptionRecord,
     Progress,
-    Record,
     SavedFile,
     altered,
     parse_record,
@@ -187,7 +187,7 @@ class Backup:
 
     files: Files
     directory: str
-    record: Record
+    record: AdoptionRecord
 
     @property
     def location(self) -> str:
@@ -248,7 +248,7 @@ def new_backup(files: Files, sources: int, found: Iterable[OffsetFile]) -> Backu
     saved = tuple(
         SavedFile(file.batch, sha256(file.data), sha256(file.with_one_more())) for file in found
     )
-    return Backup(files, f"{ADOPTIONS}/{number}", Record("adopting", sources, saved, ""))
+    return Backup(files, f"{ADOPTIONS}/{number}", AdoptionRecord("adopting", sources, saved, ""))
 
 
 def last_backup(files: Files) -> Backup | None:

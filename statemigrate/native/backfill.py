@@ -15,7 +15,13 @@ from uuid import uuid4
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.errors import StartupError
 from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.chunks import ENTRIES, KEYS_IN_BLOCK, ChunkFiles, Pace, PlanRecord
+from statemigrate.native.chunks import (
+    ENTRIES,
+    KEYS_IN_BLOCK,
+    BackfillLimits,
+    ChunkFiles,
+    PlanRecord,
+)
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.control_source import require_control_source
 from statemigrate.native.older_families import older_families
@@ -150,7 +156,7 @@ class OlderKeys:
         return sum(self._partitions.values())
 
     def write(
-        self, files: ChunkFiles, query: str, keys_per_chunk: int, pace: Pace | None
+        self, files: ChunkFiles, query: str, keys_per_chunk: int, pace: BackfillLimits | None
     ) -> PlanRecord:
         """Write them as chunks, or as blocks for a ``pace``, and the plan when all are there."""
         name, offset = uuid4().hex[:12], files.log().offset
@@ -313,7 +319,7 @@ def plan_backfill(
     families: OlderFamilies,
     keys_per_chunk: int = 10_000,
     *,
-    pace: Pace | None = None,
+    pace: BackfillLimits | None = None,
     begin: Callable[[], None] = lambda: None,
 ) -> BackfillPlan:
     """Write down every key that still has values in another family than its store's target.

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.checkpoint.logs.offsets import file_offset
 from statemigrate.native.backfill import OlderFamilies
-from statemigrate.native.chunks import Blocks, ChunkFiles, PlanRecord, cuts_of, is_source_of
+from statemigrate.native.chunks import BlocksLeft, ChunkFiles, PlanRecord, cuts_of, is_source_of
 from statemigrate.native.paged_operators import chunk_files
 
 
@@ -135,7 +135,7 @@ def keys_uncut(files: ChunkFiles, plan: PlanRecord, names: Iterable[str]) -> int
     """How many keys of a plan, of pages entries, are in none of the chunks ``names``."""
     if plan.pace is None:
         return 0
-    blocks = Blocks(files, plan.id, max(cuts_of(plan.id, names).values(), default=None))
+    blocks = BlocksLeft(files, plan.id, max(cuts_of(plan.id, names).values(), default=None))
     return blocks.keys() if plan.entries is None else blocks.entries()
 
 

@@ -44,14 +44,14 @@ SHAPE = Maybe({"share": object, "keys_per_second": Maybe(object)}, missing=True)
 
 
 @dataclass(frozen=True)
-class Pace:
+class BackfillLimits:
     """At most ``share`` of a batch's time (0 to 1), and at most ``keys_per_second``."""
 
     share: float
     keys_per_second: float | None = None
 
     @classmethod
-    def of(cls, share: float | None, keys_per_second: float | None) -> Pace | None:
+    def of(cls, share: float | None, keys_per_second: float | None) -> BackfillLimits | None:
         """What was asked for; None for neither. Raises `StartupError` for what cannot be kept."""
         if share is None and keys_per_second is None:
             return None
@@ -72,7 +72,7 @@ class Pace:
         return cls(RATED_SHARE if share is None else share, keys_per_second)
 
     @classmethod
-    def from_document(cls, document: dict[str, Any] | None) -> Pace | None:
+    def from_document(cls, document: dict[str, Any] | None) -> BackfillLimits | None:
         """What a plan's document has. Raises ValueError for what `of` refuses."""
         if document is None:
             return None
@@ -137,7 +137,7 @@ class PlanRecord:
     keys: int
     chunks: int
     offset: int
-    pace: Pace | None = None
+    pace: BackfillLimits | None = None
     families: tuple[str, ...] | None = None
     entries: int | None = None
     entries_by_chunk: Mapping[str, int] | None = None
@@ -332,7 +332,7 @@ class ChunkFiles:
             check_shape(found, {"format": range(_FORMAT, _FORMAT + 1), "plan": _PLAN_SHAPE})
             named = {name: found["plan"].get(name) for name in _PLAN_SHAPE}
             families = None if named["families"] is None else tuple(named["families"])
-            pace = Pace.from_document(named["pace"])
+            pace = BackfillLimits.from_document(named["pace"])
             return PlanRecord(**named | {"pace": pace, "families": families})
         except ValueError as error:
             raise CorruptFileError(
@@ -413,7 +413,7 @@ def cuts_of(plan: str, names: Iterable[str]) -> dict[str, Cut]:
     return {name: Cut(*map(int, match.groups())) for name, match in found.items() if match}
 
 
-class Blocks:
+class BlocksLeft:
     """The blocks of a plan that are left, and the place in them up to which chunks were cut."""
 
     def __init__(self, files: ChunkFiles, plan: str, after: Cut | None) -> None:

@@ -198,7 +198,7 @@ class SavedFile:
 
 
 @dataclass(frozen=True)
-class Record:
+class AdoptionRecord:
     """An adoption: how far it is, the number of sources before it, the files, and when (UTC)."""
 
     progress: Progress
@@ -207,7 +207,7 @@ class Record:
     since: str
 
 
-def parse_record(data: bytes, path: str) -> Record:
+def parse_record(data: bytes, path: str) -> AdoptionRecord:
     """Read what `Backup.write` wrote. Raises `CorruptFileError`."""
     try:
         return _record(parse_json(data))
@@ -215,14 +215,16 @@ def parse_record(data: bytes, path: str) -> Record:
         raise altered(path, f"JSON of format {FORMAT}", str(error)) from error
 
 
-def _record(document: Any) -> Record:
+def _record(document: Any) -> AdoptionRecord:
     if document["format"] != FORMAT or document["progress"] not in get_args(Progress):
         raise ValueError(f"format {document['format']}, progress {document['progress']}")
     files = tuple(
         SavedFile(int(each["batch"]), str(each["before"]), str(each["after"]))
         for each in document["files"]
     )
-    return Record(document["progress"], int(document["sources"]), files, str(document["since"]))
+    return AdoptionRecord(
+        document["progress"], int(document["sources"]), files, str(document["since"])
+    )
 
 
 def altered(path: str, expected: str, found: str) -> CorruptFileError:
@@ -360,7 +362,7 @@ def _others(files: ChunkFiles) -> list[str | None]:
     return [each for each in operators if each != files.operator]
 
 
-def _newest(records: dict[str, bytes]) -> Record | None:
+def _newest(records: dict[str, bytes]) -> AdoptionRecord | None:
     if not records:
         return None
     newest = max(records, key=lambda path: int(path.split("/")[-2]))

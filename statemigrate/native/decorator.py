@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from statemigrate.checkpoint.epochs import Fence, newest_epoch, this_driver
-from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.deployment.code import note_checkpoint
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
@@ -66,7 +66,7 @@ def migrated(  # noqa: PLR0913 - all but the first by name
     Only formats are compared: this sees no stream. `statemigrate.guarded` compares the rest of the
     query, as its keys and filters; so do `stateful` and `with_backfill` for their operator.
     """
-    settings = Settings(
+    settings = DeploymentSettings(
         migrations,
         dict(targets or {}),
         write_on_read,
@@ -87,7 +87,7 @@ def migrated(  # noqa: PLR0913 - all but the first by name
     return marked if processor is None else marked(processor)
 
 
-def mark(target: Any, settings: Settings, store: str | None = None) -> Any:
+def mark(target: Any, settings: DeploymentSettings, store: str | None = None) -> Any:
     """Give a processor class or instance, or a function with a ``store``, the ``settings``."""
     _check_kind(target, store, settings.call)
     if store is not None:
@@ -112,7 +112,7 @@ def _check_kind(target: object, store: str | None, call: str) -> None:
         )
 
 
-def _mark_class(marked: Any, settings: Settings) -> None:
+def _mark_class(marked: Any, settings: DeploymentSettings) -> None:
     made, init = marked.__init__, marked.init
 
     @wraps(made)
@@ -130,7 +130,7 @@ def _mark_class(marked: Any, settings: Settings) -> None:
     setattr(marked, SETTINGS, settings)
 
 
-def _mark_instance(marked: Any, settings: Settings) -> None:
+def _mark_instance(marked: Any, settings: DeploymentSettings) -> None:
     # A class of its own, so that other instances of the user's class stay as they are.
     base = type(marked)
     init = base.init

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from statemigrate.access import DualAccess
 from statemigrate.deployment import (
     Declared,
-    Settings,
+    DeploymentSettings,
     StoredFamily,
     StoredStore,
     StorePlan,
@@ -220,7 +220,7 @@ class Deployed:
     store when the query starts, ``note`` what the log records then.
     """
 
-    settings: Settings
+    settings: DeploymentSettings
     lineages: Mapping[str, Lineage]
     stored: Mapping[str, StoredStore] | None = None
     drained: Mapping[str, tuple[StoredFamily, ...]] = field(default_factory=dict)

@@ -15,8 +15,8 @@ from typing import Any
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats import Value
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor.rows import TupleCodec
 
 VISIT = 8
 """The bytes of a visit's number."""
@@ -26,13 +26,13 @@ _NOTHING: Any = object()
 class NativeFamily:
     """What families of every kind share; ``state`` is Spark's variable."""
 
-    def __init__(self, family: StoredFamily, state: Any, rows: RowCodec) -> None:
+    def __init__(self, family: StoredFamily, state: Any, rows: TupleCodec) -> None:
         self.name = family.name
         self.revision = family.revision
         self.format = family.format
         self._state = state
         self._rows = rows
-        self._written = RowCodec(rows.schema, rows=False)
+        self._written = TupleCodec(rows.schema, rows=False)
 
     def conform(self, value: Any) -> Any:
         """See `statemigrate.families.Family.conform`."""
@@ -52,7 +52,7 @@ class NativeFamily:
 class NativeValueFamily(NativeFamily):
     """Values of one revision in a ``ValueState``."""
 
-    def __init__(self, family: StoredFamily, state: Any, rows: RowCodec) -> None:
+    def __init__(self, family: StoredFamily, state: Any, rows: TupleCodec) -> None:
         super().__init__(family, state, rows)
         self._pending: Any = _NOTHING
         # The caller may go on changing what it handed over, but only containers can change.
@@ -129,12 +129,12 @@ class NativeMapFamily(NativeFamily):
     """Entries of one revision in a ``MapState``."""
 
     def __init__(
-        self, family: StoredFamily, state: Any, rows: RowCodec, user_keys: KeyCodec
+        self, family: StoredFamily, state: Any, rows: TupleCodec, user_keys: TupleKeyCodec
     ) -> None:
         super().__init__(family, state, rows)
         self._user_keys = user_keys
-        self._key_rows = RowCodec(user_keys.schema)
-        self._keys_written = RowCodec(user_keys.schema, rows=False)
+        self._key_rows = TupleCodec(user_keys.schema)
+        self._keys_written = TupleCodec(user_keys.schema, rows=False)
 
     def get(self, key: bytes) -> Value | None:
         """See `statemigrate.families.Family.get`."""
@@ -172,7 +172,7 @@ def _of_the_visit(span: Span, get: Callable[[bytes], Any]) -> Iterator[tuple[byt
         yield visit, value
 
 
-def _has_containers(rows: RowCodec) -> bool:
+def _has_containers(rows: TupleCodec) -> bool:
     text = rows.schema.simpleString()
     return "array<" in text or "map<" in text
 

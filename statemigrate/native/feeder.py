@@ -19,7 +19,14 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.files import Files
 from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.native.chunks import Blocks, ChunkFiles, Cut, PlanRecord, cuts_of, is_source_of
+from statemigrate.native.chunks import (
+    BlocksLeft,
+    ChunkFiles,
+    Cut,
+    PlanRecord,
+    cuts_of,
+    is_source_of,
+)
 from statemigrate.native.deployed import Work, work_of
 from statemigrate.native.pacing import Batch, ChunkTuner
 
@@ -49,7 +56,7 @@ class Feeder:
         self._lock = Lock()
         self._plan: PlanRecord | None = None
         self._tuner: ChunkTuner | None = None
-        self._blocks: Blocks | None = None
+        self._blocks: BlocksLeft | None = None
         self._ahead: deque[Cut | None] = deque()
         """The chunks of the batches to come; None for a batch that is to have none."""
         self._untidied: int | None = None
@@ -147,7 +154,7 @@ class Feeder:
             plan,
             ChunkTuner.start(plan.pace, None if last is None else last.entries),
         )
-        self._blocks, self._ahead = Blocks(self.files, plan.id, last), deque(left)
+        self._blocks, self._ahead = BlocksLeft(self.files, plan.id, last), deque(left)
 
 
 # Spark's listener that tells feeders of batches: one a session, for all its queries.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.state import GroupState
 
 from statemigrate.access import DualAccess
-from statemigrate.deployment import Declared, Settings, StorePlan, missing_path
+from statemigrate.deployment import Declared, DeploymentSettings, StorePlan, missing_path
 from statemigrate.errors import CheckpointError, FormatError, StartupError, shown
 from statemigrate.families import Span
 from statemigrate.formats import Value
@@ -18,7 +18,7 @@ from statemigrate.native.control_rows import MARKER, Arrived
 from statemigrate.native.deployed import Undeployable
 from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.processor.intake import python_value
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.processor.stores import OpenStores, Role
 from statemigrate.processor.variables import put_row
 from statemigrate.quoting import argument
@@ -198,7 +198,7 @@ class MigratedGroupState(GroupState):
     """
 
     def __init__(
-        self, group: Any, key: Any, access: DualAccess[Value], rows: RowCodec, envelope: Envelope
+        self, group: Any, key: Any, access: DualAccess[Value], rows: TupleCodec, envelope: Envelope
     ) -> None:
         self._group = group
         self._key = key
@@ -335,7 +335,10 @@ class StorePlans:
     """What travels with a function: the settings, how its store is accessed, what was seen."""
 
     def __init__(
-        self, plan: StorePlan, settings: Settings, observed: ObservedCheckpoint | None = None
+        self,
+        plan: StorePlan,
+        settings: DeploymentSettings,
+        observed: ObservedCheckpoint | None = None,
     ) -> None:
         self.plan = plan
         self.settings = settings
@@ -353,7 +356,7 @@ class EnvelopeStore(OpenStores):
         self._visits = 0
         self._key: tuple[Any, ...] = ()
         self._readable = _readable(found.plan)
-        self._rows = RowCodec(found.plan.declared.schema)
+        self._rows = TupleCodec(found.plan.declared.schema)
         self._access = self.add(found.plan)
 
     def family(self, plan: StorePlan, family: StoredFamily, role: Role) -> EnvelopeFamily:  # noqa: ARG002

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
-from statemigrate.native.chunks import Pace
+from statemigrate.native.chunks import BackfillLimits
 from statemigrate.native.deployed import Work
 
 # The figures of a batch, and the interval of the trigger that starts batches.
@@ -351,7 +351,7 @@ class ChunkTuner:
     The first batch of a run, in which Java and Python warm up, teaches nothing.
     """
 
-    pace: Pace
+    pace: BackfillLimits
     tuner: Tuner
     trigger: Trigger = field(default_factory=Trigger)
     costs: Costs = field(default_factory=Costs)
@@ -359,7 +359,7 @@ class ChunkTuner:
     since_alone: int = 0
 
     @classmethod
-    def start(cls, pace: Pace, last: int | None = None) -> ChunkTuner:
+    def start(cls, pace: BackfillLimits, last: int | None = None) -> ChunkTuner:
         """The tuner of a run that has had no batch yet; ``last`` are the entries of a chunk before.
 
         It begins with that chunk if it was a small one, and with what a rate has in a second.

@@ -15,7 +15,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
-    Settings,
+    DeploymentSettings,
     StoredFamily,
     StoredStore,
     StoreFacts,
@@ -50,7 +50,7 @@ from statemigrate.native.deployment_check import (
 from statemigrate.native.functions import ENVELOPE, Function, MigratedFunction, StorePlans
 from statemigrate.native.listing import read_listing
 from statemigrate.native.retrying import whole
-from statemigrate.native.startup_stored import CommittedState, read_stores
+from statemigrate.native.startup_stored import CommittedStores, read_stores
 from statemigrate.native.versions import check_kind, check_spark_version
 from statemigrate.processor.handle import Listening, declared_variables
 from statemigrate.processor.startup import Start, require_workers
@@ -60,7 +60,9 @@ from statemigrate.quoting import argument
 Drained = dict[str, tuple[StoredFamily, ...]]
 
 
-def checked(processor: Any, settings: Settings, lineages: Mapping[str, Lineage]) -> Deployed:
+def checked(
+    processor: Any, settings: DeploymentSettings, lineages: Mapping[str, Lineage]
+) -> Deployed:
     """Compare code, scripts and the checkpoint's committed state.
 
     Families that hold nothing leave the read path, and are dropped by the deployment's first batch
@@ -130,14 +132,14 @@ def _dropped(drained: Drained) -> dict[str, tuple[str, ...]]:
     return {store: tuple(each.name for each in found) for store, found in drained.items() if found}
 
 
-def _fitting(declared: Declared, state: CommittedState) -> StoredStore | None:
+def _fitting(declared: Declared, state: CommittedStores) -> StoredStore | None:
     """What is stored of a declared store, whose values expire if and only if the code's do."""
     facts = state.stores.get(declared.store, StoreFacts())
     check_expiry(declared, facts)
     return facts.stored_for(declared)
 
 
-def _drained(plans: Mapping[str, StorePlan], state: CommittedState) -> Drained:
+def _drained(plans: Mapping[str, StorePlan], state: CommittedStores) -> Drained:
     """By store, the families seen to be empty."""
     return {
         store: tuple(
@@ -160,7 +162,7 @@ def _records(
     drained: Drained,
     record: Mapping[str, StoreRecord],
     observed: ObservedCheckpoint,
-    settings: Settings,
+    settings: DeploymentSettings,
 ) -> dict[str, StoreRecord]:
     """What is to be noted of each store once the query has started."""
     gone = [each for families in drained.values() for each in families]
@@ -183,7 +185,7 @@ def _records(
 _log = logging.getLogger("statemigrate.native")
 
 
-def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
+def deployed(processor: Any, settings: DeploymentSettings) -> Deployed | Undeployable:
     """Read the scripts and, where ``settings`` name a checkpoint, compare it with the code.
 
     Raises what `statemigrate.native.decorator.migrated` says.
@@ -216,7 +218,7 @@ def deployed(processor: Any, settings: Settings) -> Deployed | Undeployable:
 _NO_FOLDER = "SM-SCRIPT-005"
 
 
-def _tried(processor: Any, settings: Settings) -> Deployed | Undeployable:
+def _tried(processor: Any, settings: DeploymentSettings) -> Deployed | Undeployable:
     """The deployment of code that is only tried, perhaps before its scripts are written.
 
     A store whose scripts do not lead to what the code declares is as code without scripts has it:
@@ -342,14 +344,14 @@ def _check_function(checkpoint: str, stores: list[str]) -> None:
 # The start-up check for a function of ``applyInPandasWithState`` (rule 10).
 
 
-def declared_by(lineage: Lineage, settings: Settings) -> Declared:
+def declared_by(lineage: Lineage, settings: DeploymentSettings) -> Declared:
     """The store as a function has it, whose code declares no format of its own."""
     target = lineage.resolve(settings.targets.get(lineage.store, "head"))
     return Declared(lineage.store, "value", lineage.format_of(target))
 
 
 def compare_with_checkpoint(
-    declared: Declared, lineage: Lineage, settings: Settings, function: object
+    declared: Declared, lineage: Lineage, settings: DeploymentSettings, function: object
 ) -> ObservedCheckpoint:
     """What was seen. Raises `StartupError` where scripts and the committed state do not fit.
 
@@ -414,7 +416,7 @@ def _no_envelope(path: str, schema: Any) -> StartupError:
 # What is made on the driver when a function of ``applyInPandasWithState`` is wrapped.
 
 
-def _check_complement(store: str, settings: Settings) -> None:
+def _check_complement(store: str, settings: DeploymentSettings) -> None:
     if settings.complement:
         raise StartupError(
             "SM-START-034",
@@ -426,7 +428,9 @@ def _check_complement(store: str, settings: Settings) -> None:
         )
 
 
-def migrated_function(function: Function, store: str, settings: Settings) -> MigratedFunction:
+def migrated_function(
+    function: Function, store: str, settings: DeploymentSettings
+) -> MigratedFunction:
     """Read the scripts and, where ``settings`` name a checkpoint, compare it with them.
 
     Raises what `statemigrate.native.decorator.migrated` says.
@@ -437,7 +441,9 @@ def migrated_function(function: Function, store: str, settings: Settings) -> Mig
     return made
 
 
-def _plans_of(function: Function, store: str, settings: Settings) -> StorePlans | Undeployable:
+def _plans_of(
+    function: Function, store: str, settings: DeploymentSettings
+) -> StorePlans | Undeployable:
     from pyspark import TaskContext
 
     is_starting = TaskContext.get() is None and not is_only_looking()
@@ -453,7 +459,7 @@ def _plans_of(function: Function, store: str, settings: Settings) -> StorePlans 
 
 
 def _deployable(
-    function: Function, store: str, settings: Settings, *, compared: bool = True
+    function: Function, store: str, settings: DeploymentSettings, *, compared: bool = True
 ) -> StorePlans:
     from pyspark import TaskContext
 

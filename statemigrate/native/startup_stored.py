@@ -28,7 +28,7 @@ from statemigrate.quoting import argument
 
 
 @dataclass(frozen=True)
-class CommittedState:
+class CommittedStores:
     """The stores as of the last committed batch, and the names of Spark's variables.
 
     A family may be in ``stores`` and not among the variables: Spark lists those a batch was planned
@@ -60,7 +60,7 @@ def read_stores(
     lineages: Mapping[str, Lineage],
     record: Mapping[str, StoreRecord],
     accepted: Collection[str] = (),
-) -> CommittedState:
+) -> CommittedStores:
     """Read what is stored in ``stores``; nothing before the first batch, when there is none.
 
     ``record`` is what deployments left there about themselves; ``accepted`` names families whose
@@ -69,13 +69,13 @@ def read_stores(
     """
     batch = checkpoint.last_batch()
     if batch is None:
-        return CommittedState({}, frozenset())
+        return CommittedStores({}, frozenset())
     reading = _Reading(checkpoint, batch, accepted)
     found = {
         store: reading.facts(store, lineages.get(store), record.get(store, StoreRecord()))
         for store in stores
     }
-    return CommittedState(found, frozenset(reading.variables))
+    return CommittedStores(found, frozenset(reading.variables))
 
 
 def forgotten_families(

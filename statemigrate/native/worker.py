@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 from statemigrate.access import DualAccess
 from statemigrate.deployment import (
     Declared,
+    DeploymentSettings,
     Kind,
-    Settings,
     StoredFamily,
     StorePlan,
     complement_of,
@@ -33,8 +33,8 @@ from statemigrate.native.families import (
 )
 from statemigrate.native.versions import check_kind, release_line
 from statemigrate.processor.handle import DualAccessHandle
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.processor.stores import OpenStores, Role
 from statemigrate.processor.variables import dual_variable
 
@@ -95,7 +95,7 @@ class VariableStores(OpenStores):
 
     asks_after_hit = False
 
-    def __init__(self, spark: Any, settings: Settings) -> None:
+    def __init__(self, spark: Any, settings: DeploymentSettings) -> None:
         super().__init__(write_on_read=settings.write_on_read, on_error=settings.on_error)
         self.grouping: tuple[Any, ...] = ()
         self.families: list[NativeFamily] = []
@@ -125,9 +125,9 @@ class VariableStores(OpenStores):
             declared = replace(declared, kind=kind)
         schema = declared.schema if role == "target" else family.format.struct_type()
         opened: NativeFamily
-        state, rows = variable_of(self._spark, declared, family.name, schema), RowCodec(schema)
+        state, rows = variable_of(self._spark, declared, family.name, schema), TupleCodec(schema)
         if declared.user_key is not None:
-            opened = NativeMapFamily(family, state, rows, KeyCodec(declared.user_key))
+            opened = NativeMapFamily(family, state, rows, TupleKeyCodec(declared.user_key))
         elif declared.kind == "list":
             opened = NativeListFamily(family, state, rows)
         else:
@@ -138,7 +138,9 @@ class VariableStores(OpenStores):
     def shown(self, declared: Declared, key: bytes) -> tuple[Any, ...]:
         """See `OpenStores`."""
         user_key = declared.user_key
-        return self.grouping + (() if user_key is None else KeyCodec(user_key).decode(key[VISIT:]))
+        return self.grouping + (
+            () if user_key is None else TupleKeyCodec(user_key).decode(key[VISIT:])
+        )
 
     def migrates_on_read(self, plan: StorePlan) -> bool:
         """See `OpenStores`: a value that would live longer for it stays where it is."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from statemigrate.deployment import Declared, Settings, StorePlan
+from statemigrate.deployment import Declared, DeploymentSettings, StorePlan
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.families import Span
@@ -220,7 +220,7 @@ class PagedDeployment:
     key_columns: tuple[int, ...]
     output: StructType
     plans: Mapping[str, StorePlan]
-    settings: Settings
+    settings: DeploymentSettings
     observed: ObservedCheckpoint
     record: PagesRecord
     note: Note

@@ -14,8 +14,8 @@ from statemigrate.access import Adopt, DualAccess
 from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.deployment import (
     Declared,
+    DeploymentSettings,
     Kind,
-    Settings,
     StoredFamily,
     StorePlan,
     complement_of,
@@ -35,7 +35,7 @@ from statemigrate.pages.columns import (
 )
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.value import PageQuarantine
-from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.keys import TupleKeyCodec, shown_key
 from statemigrate.processor.stores import OpenStores, Role
 
 FINGERPRINT = 16
@@ -218,8 +218,8 @@ class PageStores(OpenStores):
     def __init__(
         self,
         plans: Mapping[str, StorePlan],
-        settings: Settings,
-        keys: KeyCodec,
+        settings: DeploymentSettings,
+        keys: TupleKeyCodec,
         deployment: str,
     ) -> None:
         super().__init__(write_on_read=settings.write_on_read, on_error=settings.on_error)
@@ -249,7 +249,7 @@ class PageStores(OpenStores):
     def shown(self, declared: Declared, key: bytes) -> tuple[Any, ...]:
         """See `OpenStores`."""
         user_key = declared.user_key
-        return shown_key(self._keys, None if user_key is None else KeyCodec(user_key), key)
+        return shown_key(self._keys, None if user_key is None else TupleKeyCodec(user_key), key)
 
     def adopts(self, plan: StorePlan) -> Adopt | None:
         """See `OpenStores`."""

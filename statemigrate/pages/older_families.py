@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from statemigrate.deployment import Settings, family_name, is_family_of, live_path
+from statemigrate.deployment import DeploymentSettings, family_name, is_family_of, live_path
 from statemigrate.deployment.checks import check_scripts
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
@@ -55,7 +55,7 @@ def older(
     if accept_edited is not None:
         stored = stored_in(record, held.families, lineages, checkpoint.path)
         for store in stored.keys() & lineages.keys():
-            settings = Settings(accept_edited=tuple(accept_edited))
+            settings = DeploymentSettings(accept_edited=tuple(accept_edited))
             check_scripts(lineages[store], stored[store], settings)
     names = [
         name

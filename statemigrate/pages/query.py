@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from statemigrate.deployment import SETTINGS, Settings
+from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.deployment.code import is_only_looking, query_checkpoint
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.chunks import ChunkFiles
@@ -199,7 +199,7 @@ def _check_processor(processor: Any) -> None:
             found=type(processor).__qualname__,
             next_action="make an instance of the class, or wrap a function's state by hand",
         )
-    settings: Settings = getattr(processor, SETTINGS, Settings())
+    settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
     if settings.checkpoint is not None:
         raise StartupError(
             "SM-PAGES-028",

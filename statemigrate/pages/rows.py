@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.blocks import arrow_blocks
 from statemigrate.processor.garbage import keep_what_is_loaded
-from statemigrate.processor.keys import KeyCodec, exact_values
+from statemigrate.processor.keys import TupleKeyCodec, exact_values
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -80,7 +80,7 @@ def _is_plain(kind: Any) -> bool:
 class Unpacking:
     """The rows of a bucket, in Python's own values as ``transformWithState`` hands them out."""
 
-    def __init__(self, key_columns: tuple[int, ...], keys: KeyCodec) -> None:
+    def __init__(self, key_columns: tuple[int, ...], keys: TupleKeyCodec) -> None:
         self._key_columns = key_columns
         self._keys = keys
         self._layout = b""
@@ -150,7 +150,7 @@ class Arriving:
     Their last column is the bucket, which the processor does not see.
     """
 
-    def __init__(self, key_columns: tuple[int, ...], keys: KeyCodec) -> None:
+    def __init__(self, key_columns: tuple[int, ...], keys: TupleKeyCodec) -> None:
         self._key_columns = key_columns
         self._keys = keys
 

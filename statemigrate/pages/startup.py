@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
-    Settings,
+    DeploymentSettings,
     StoredStore,
     StoreFacts,
     StorePlan,
@@ -194,7 +194,7 @@ def checked(  # noqa: PLR0913 - all but one by name
     ``operator`` is the name of the operator, empty where it has none. Raises `StartupError` where
     code, scripts and state differ.
     """
-    settings: Settings = getattr(processor, SETTINGS, Settings())
+    settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
     files = Remembered(open_files(checkpoint, spark))
     called = partial(ObservedCheckpoint.at, checkpoint, files)
     observed = called(of="stateful") if settings.call == "stateful" else called(of="paged")
@@ -292,7 +292,7 @@ def _with_targets(reading: LastReading, plans: Mapping[str, StorePlan]) -> LastR
     return replace(reading, families=reading.families | targets)
 
 
-def _which(operator: str, settings: Settings, files: Remembered) -> Which:
+def _which(operator: str, settings: DeploymentSettings, files: Remembered) -> Which:
     """The operator that code means: where the checkpoint has none on pages yet, any may be it."""
     if operator or settings.operator is None:
         return operator if paged_names(files) else None

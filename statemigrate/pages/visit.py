@@ -23,7 +23,7 @@ from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.value import LargeValues, page_value
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.key_isolation import BetweenKeys
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class PagedProcessor(StatefulProcessor):
         self._value = page_value(handle, deployment.operator)
         self._large = LargeValues(handle, deployment.operator)
         declare(handle, deployment.operator)
-        self._keys = keys = KeyCodec(deployment.key)
+        self._keys = keys = TupleKeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
         self._stores = PageStores(
             deployment.plans, deployment.settings, keys, deployment.observed.deployment
@@ -205,7 +205,7 @@ class PagedProcessor(StatefulProcessor):
             self._value.put(page.written())
 
 
-def _incoming(deployment: PagedDeployment, keys: KeyCodec) -> Arriving | Unpacking:
+def _incoming(deployment: PagedDeployment, keys: TupleKeyCodec) -> Arriving | Unpacking:
     if deployment.time_mode == "eventtime":
         return Arriving(deployment.key_columns, keys)
     return Unpacking(deployment.key_columns, keys)

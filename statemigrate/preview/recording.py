@@ -19,7 +19,7 @@ from statemigrate.preview.inputs import (
     struct_of,
     unreadable,
 )
-from statemigrate.preview.replay import Code
+from statemigrate.preview.replay import QueryFunction
 from statemigrate.preview.tee import record_by_tee
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Recorder(Protocol):
     """Gives the rows that some code reads."""
 
     def record(
-        self, codes: Sequence[Code], folder: Path, session: SparkSession
+        self, codes: Sequence[QueryFunction], folder: Path, session: SparkSession
     ) -> Mapping[str, RecordedInput]:
         """The rows of each source that any of the code reads; they may be written to ``folder``."""
 
@@ -57,7 +57,7 @@ class SourceRecorder:
     openers: Mapping[str, Opener]
 
     def record(
-        self, codes: Sequence[Code], folder: Path, session: SparkSession
+        self, codes: Sequence[QueryFunction], folder: Path, session: SparkSession
     ) -> Mapping[str, RecordedInput]:
         """As `Recorder` says. Raises `UnsupportedError` for a source that nobody can read."""
         for code in codes:
@@ -98,7 +98,7 @@ class BundledRecorder:
 
     def record(
         self,
-        codes: Sequence[Code],
+        codes: Sequence[QueryFunction],
         folder: Path,  # noqa: ARG002 - as `Recorder` has it
         session: SparkSession,
     ) -> Mapping[str, RecordedInput]:
@@ -107,7 +107,7 @@ class BundledRecorder:
         return self.bundle.inputs
 
 
-def _schemas(codes: Sequence[Code]) -> dict[str, dict[str, Any]]:
+def _schemas(codes: Sequence[QueryFunction]) -> dict[str, dict[str, Any]]:
     """By source the schema with which each of the code reads it."""
     found: dict[str, dict[str, Any]] = {}
     for code in codes:
@@ -117,7 +117,7 @@ def _schemas(codes: Sequence[Code]) -> dict[str, dict[str, Any]]:
 
 
 def _check_columns(
-    codes: Sequence[Code], recorded: Mapping[str, RecordedInput], session: SparkSession
+    codes: Sequence[QueryFunction], recorded: Mapping[str, RecordedInput], session: SparkSession
 ) -> None:
     """Raise `CodeError` for a column that some code reads, and that was not recorded as such."""
     for source, schemas in _schemas(codes).items():

@@ -29,7 +29,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
-from statemigrate.preview.stream_plan import StreamPlan
+from statemigrate.preview.stream_plan import UnoptimizedPlan
 from statemigrate.rewrite.fork import fork_state
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _TOO_LONG = 1800  # seconds
 
 
 @dataclass(frozen=True)
-class Code:
+class QueryFunction:
     """A function of the user's: ``inputs`` has by parameter the source that it stands for.
 
     ``schemas`` are those of its parameters. ``sessions`` are the parameters that get the Spark
@@ -123,7 +123,7 @@ def _write_entry(folder: Path, batch: int, entry: OffsetEntry) -> None:
 
 
 def replay(
-    code: Code,
+    code: QueryFunction,
     folder: Path,
     history: History,
     *,
@@ -145,7 +145,7 @@ def replay(
     not say, the batches are run one by one.
     """
     own = _session(session, history)
-    plan = StreamPlan.of(_called(code, recorded, own))
+    plan = UnoptimizedPlan.of(_called(code, recorded, own))
     places = _sources_of(plan, code, recorded)
     run = _Run(code, history, recorded, output, own, plan, places, progress or (lambda _: None))
     has_rows = all(recorded[each].batches for each in places)
@@ -163,12 +163,12 @@ def replay(
 class _Run:
     """Some code on recorded rows, all batches at once or one by one."""
 
-    code: Code
+    code: QueryFunction
     history: History
     recorded: Mapping[str, RecordedInput]
     output: Path
     session: SparkSession
-    plan: StreamPlan
+    plan: UnoptimizedPlan
     places: Sequence[str]
     progress: Callable[[int], None]
 
@@ -265,7 +265,7 @@ def _session(spark: SparkSession, history: History) -> SparkSession:
 
 
 def _called(
-    code: Code,
+    code: QueryFunction,
     recorded: Mapping[str, RecordedInput],
     session: SparkSession,
     *,
@@ -292,7 +292,7 @@ def _called(
 
 
 def _sources_of(
-    plan: StreamPlan, code: Code, recorded: Mapping[str, RecordedInput]
+    plan: UnoptimizedPlan, code: QueryFunction, recorded: Mapping[str, RecordedInput]
 ) -> tuple[str, ...]:
     """The recorded source in each place where the query reads one, as its plan shows."""
     by_folder = {recorded[each].folder.as_uri(): each for each in code.inputs.values()}
@@ -302,7 +302,7 @@ def _sources_of(
     return tuple(by_folder[each] for each in plan.reads)
 
 
-def _other_source(code: Code, found: str) -> CodeError:
+def _other_source(code: QueryFunction, found: str) -> CodeError:
     return CodeError(
         "SM-PREVIEW-008",
         f"{code.reference} reads a stream that it is not given",
@@ -334,7 +334,7 @@ def _write_source_logs(
 
 
 def _run(
-    code: Code,
+    code: QueryFunction,
     stream: DataFrame,
     folder: Path,
     output: Path,
@@ -381,7 +381,7 @@ def unique_names(columns: Sequence[str]) -> list[str]:
     return found
 
 
-def _failed(code: Code, batch: int | None, cause: Exception) -> CodeError:
+def _failed(code: QueryFunction, batch: int | None, cause: Exception) -> CodeError:
     at = "" if batch is None else f" on batch {batch}"
     text = str(cause).partition("\n=== Streaming Query ===")[0].rstrip()
     return CodeError(

@@ -18,7 +18,7 @@ _OPERATORS_WITH_TIME = ("FlatMapGroups", "TransformWithState", "FlatMapGroupsInP
 
 
 @dataclass(frozen=True)
-class StreamPlan:
+class UnoptimizedPlan:
     """The plan of a stream before Spark has optimized it.
 
     ``reads`` has for each stream that it reads, in Spark's order, the folder it is read from, or
@@ -34,7 +34,7 @@ class StreamPlan:
     watermarks: int
 
     @classmethod
-    def of(cls, stream: DataFrame) -> StreamPlan:
+    def of(cls, stream: DataFrame) -> UnoptimizedPlan:
         """The plan of a stream."""
         plan = stream._jdf.queryExecution().analyzed()
         text = str(plan.toString())

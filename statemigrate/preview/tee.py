@@ -20,7 +20,7 @@ from statemigrate.errors import CheckpointError, CodeError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.preview.history import CommittedBatch, History
 from statemigrate.preview.inputs import RecordedInput, later_batches, write_rows
-from statemigrate.preview.stream_plan import StreamPlan, reader_options
+from statemigrate.preview.stream_plan import UnoptimizedPlan, reader_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +69,7 @@ def _opened(opener: Callable[..., Any], reference: str, session: SparkSession) -
         raise _no_source(reference, f"{type(cause).__name__}: {cause}") from cause
     if not getattr(stream, "isStreaming", False):
         raise _no_source(reference, f"it returns {type(stream).__name__}")
-    reads = StreamPlan.of(stream).reads
+    reads = UnoptimizedPlan.of(stream).reads
     if len(reads) != 1:
         raise _no_source(reference, f"it reads {len(reads)} streams")
     if reader_options(stream).get(_NOT_LOST, "true").casefold() == "false":

@@ -256,7 +256,7 @@ _UNFIT = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 """What encoders raise for a value of another type."""
 
 
-class KeyCodec:
+class TupleKeyCodec:
     """Encodes keys of one schema, a tuple of column values each."""
 
     def __init__(self, schema: StructType) -> None:
@@ -315,7 +315,7 @@ class KeyCodec:
         return tuple(values), data[position:]
 
 
-def shown_key(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
+def shown_key(keys: TupleKeyCodec, user_keys: TupleKeyCodec | None, data: bytes) -> tuple[Any, ...]:
     """A key's columns, for map state followed by those of the map's own key."""
     key, rest = keys.split(data)
     return key if user_keys is None else (*key, *user_keys.decode(rest))

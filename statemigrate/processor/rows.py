@@ -18,7 +18,7 @@ from pyspark.sql import Row
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.formats.avro.generated import Source
+from statemigrate.formats.avro.generated import GeneratedSource
 from statemigrate.formats.format import DirectConversion, direct_conversion
 from statemigrate.formats.timestamps import local_of, utc_of
 from statemigrate.processor.intake import row_taker
@@ -36,7 +36,7 @@ def dictionary_maker(
     names: Sequence[str], converters: Sequence[Convert | None]
 ) -> Callable[[Sequence[Any]], dict[str, Any]]:
     """What makes a dictionary of a tuple of as many values; None is never converted."""
-    source = Source()
+    source = GeneratedSource()
     fields = [source.name("v") for _ in names]
     with source.function("def make(row):"):
         if fields:
@@ -54,7 +54,7 @@ def tuple_maker(
     names: Sequence[str], converters: Sequence[Convert | None]
 ) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
     """What makes a tuple of a dictionary's values; None is never converted."""
-    source = Source()
+    source = GeneratedSource()
     fields = [source.name("v") for _ in names]
     with source.function("def make(value):"):
         for name, field in zip(names, fields, strict=True):
@@ -78,7 +78,7 @@ def output_type(output: StructType | str) -> StructType:
     return StructType.fromDDL(output) if isinstance(output, str) else output  # type: ignore[return-value]
 
 
-class RowCodec:
+class TupleCodec:
     """Converts between the tuples of one struct type and plain values.
 
     Nested structs become Rows and timestamps naive local time, as PySpark hands them out; or, with
@@ -147,8 +147,8 @@ class RowCodec:
         return self._tuple(value)
 
 
-def _codec(schema: StructType, rows: bool) -> RowCodec:
-    return RowCodec(schema, rows=rows)
+def _codec(schema: StructType, rows: bool) -> TupleCodec:
+    return TupleCodec(schema, rows=rows)
 
 
 def _converters(
@@ -160,7 +160,7 @@ def _converters(
 def _plain(data_type: DataType) -> Convert | None:
     name = data_type.typeName()
     if name == "struct":
-        return RowCodec(data_type).to_value  # type: ignore[arg-type]
+        return TupleCodec(data_type).to_value  # type: ignore[arg-type]
     if name == "timestamp":
         return _to_utc
     if name == "binary":
@@ -184,7 +184,7 @@ def _row(data_type: DataType) -> Convert | None:
 def _tuple(data_type: DataType) -> Convert | None:
     name = data_type.typeName()
     if name == "struct":
-        return RowCodec(data_type, rows=False).to_tuple  # type: ignore[arg-type]
+        return TupleCodec(data_type, rows=False).to_tuple  # type: ignore[arg-type]
     if name == "timestamp":
         return _aware
     if name == "variant":
@@ -195,7 +195,7 @@ def _tuple(data_type: DataType) -> Convert | None:
 def _row_maker(schema: StructType) -> Convert:
     from pyspark.sql import Row
 
-    codec = RowCodec(schema)
+    codec = TupleCodec(schema)
     make = Row(*codec.names)
     return lambda value: make(*codec.to_tuple(value))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
-    Settings,
+    DeploymentSettings,
     StoredStore,
     StorePlan,
     check_targets,
@@ -41,7 +41,7 @@ class Start:
     """What a query starts with: its code with the settings, what it declares, and the lineages."""
 
     code: object
-    settings: Settings
+    settings: DeploymentSettings
     declared: Sequence[Declared]
     lineages: Mapping[str, Lineage]
 
@@ -54,7 +54,7 @@ class Start:
         Without `migrated` it has no lineages, and its stores keep their formats. Raises
         `StartupError` where a target is not one of its stores, or workers lack what scripts import.
         """
-        settings: Settings = getattr(processor, SETTINGS, Settings())
+        settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
         declared = declared_variables(processor, handle)
         check_targets(settings, declared)
         is_migrated = hasattr(processor, SETTINGS)
@@ -88,7 +88,7 @@ def require_workers(packages: Packages, session: SparkSession | None = None) -> 
 
 
 def _lineages(
-    settings: Settings, declared: Sequence[Declared], session: SparkSession
+    settings: DeploymentSettings, declared: Sequence[Declared], session: SparkSession
 ) -> Mapping[str, Lineage]:
     from statemigrate.scripts import ScriptFolder
     from statemigrate.scripts.folder import lineages_if_any

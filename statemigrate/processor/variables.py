@@ -21,8 +21,8 @@ from statemigrate.families import EncodedFamily, Span
 from statemigrate.formats import Value
 from statemigrate.formats.format import DirectConversion, Read, Write
 from statemigrate.processor.intake import row_taker
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.quoting import argument
 
 
@@ -37,9 +37,9 @@ class GroupingKey:
 
 def dual_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey) -> Any:
     """The state variable of a declared store over its dual access, for the key in ``key``."""
-    rows = RowCodec(declared.schema)
+    rows = TupleCodec(declared.schema)
     if declared.user_key is not None:
-        return DualMapState(access, rows, KeyCodec(declared.user_key), key)
+        return DualMapState(access, rows, TupleKeyCodec(declared.user_key), key)
     if isinstance(access, DualList):
         return DualListState(access, rows, key)
     return DualValueState(access, rows, key)
@@ -48,7 +48,7 @@ def dual_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey)
 class DualValueState(ValueState):
     """See ``pyspark.sql.streaming.stateful_processor.ValueState``."""
 
-    def __init__(self, access: DualAccess[Value], rows: RowCodec, key: GroupingKey) -> None:
+    def __init__(self, access: DualAccess[Value], rows: TupleCodec, key: GroupingKey) -> None:
         self._access = access
         self._rows = rows
         self._key = key
@@ -74,7 +74,7 @@ class DualValueState(ValueState):
 class DualListState(ListState):
     """See ``pyspark.sql.streaming.stateful_processor.ListState``."""
 
-    def __init__(self, access: DualList, rows: RowCodec, key: GroupingKey) -> None:
+    def __init__(self, access: DualList, rows: TupleCodec, key: GroupingKey) -> None:
         self._access = access
         self._rows = rows
         self._key = key
@@ -121,7 +121,11 @@ class DualMapState(MapState):
     """See ``pyspark.sql.streaming.stateful_processor.MapState``."""
 
     def __init__(
-        self, access: DualAccess[Value], rows: RowCodec, user_keys: KeyCodec, key: GroupingKey
+        self,
+        access: DualAccess[Value],
+        rows: TupleCodec,
+        user_keys: TupleKeyCodec,
+        key: GroupingKey,
     ) -> None:
         self._access = access
         self._rows = rows
@@ -184,7 +188,7 @@ class DualMapState(MapState):
         return self._access.scan(Span.prefix(self._key.data))
 
 
-def put_row(access: DualAccess[Value], rows: RowCodec, key: Any, row: Any) -> None:
+def put_row(access: DualAccess[Value], rows: TupleCodec, key: Any, row: Any) -> None:
     """Write a row; what PySpark would make fit is looked at only where the row does not.
 
     Raises `ValueMismatchError`, which says that the processor put it, before anything is written.
@@ -197,7 +201,7 @@ def put_row(access: DualAccess[Value], rows: RowCodec, key: Any, row: Any) -> No
 
 
 def _put_rows(
-    store: str, write: Callable[[list[Value]], None], rows: RowCodec, many: list[Any]
+    store: str, write: Callable[[list[Value]], None], rows: TupleCodec, many: list[Any]
 ) -> None:
     try:
         write([rows.to_value(row) for row in many])
@@ -227,7 +231,7 @@ def _blaming_the_processor(store: str) -> Iterator[None]:
 def direct_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey) -> Any:
     """`dual_variable` over an open access, straight where its target and the columns allow it."""
     if declared.kind == "value" and isinstance(access.target, EncodedFamily):
-        rows = RowCodec(declared.schema)
+        rows = TupleCodec(declared.schema)
         ways = rows.direct_conversion(access.target.format)
         if ways is not None:
             return DirectValueState(access, rows, key, ways)
@@ -238,7 +242,7 @@ class DirectValueState(DualValueState):
     """Value state over a target that is an `EncodedFamily`."""
 
     def __init__(
-        self, access: DualAccess[Value], rows: RowCodec, key: GroupingKey, ways: DirectConversion
+        self, access: DualAccess[Value], rows: TupleCodec, key: GroupingKey, ways: DirectConversion
     ) -> None:
         super().__init__(access, rows, key)
         self._make_write, self._make_read = ways

@@ -25,7 +25,7 @@ from statemigrate.rewrite.aggregates import (
     rules_between,
 )
 from statemigrate.rewrite.column_pairing import is_same
-from statemigrate.rewrite.fields import FieldChange, Struct, StructChange, Take, match_fields
+from statemigrate.rewrite.fields import FieldOrigin, Struct, StructChange, Take, match_fields
 
 How = Literal["same", "derived", "shape", "named", "begun", "empty", "open"]
 """By code, the same or computed from the old one; by its fields alone; as the author says; begun
@@ -124,10 +124,10 @@ def function_changes(
     return StructChange(tuple(fields), (*head.dropped, *dropped), head.unsure)
 
 
-def _changes(pair: FunctionPair, pairing: FunctionPairing) -> Iterator[FieldChange]:
+def _changes(pair: FunctionPair, pairing: FunctionPairing) -> Iterator[FieldOrigin]:
     named = zip(pairing.labels(pair), pair.new.function.fields, strict=True)
     if pair.old is None:
-        yield from (FieldChange(label, "new", type=spark) for label, (_, spark) in named)
+        yield from (FieldOrigin(label, "new", type=spark) for label, (_, spark) in named)
         return
     rules = rules_between(pair.old.function, pair.new.function)
     assert rules is not None, "only what fits is paired"  # noqa: S101
@@ -135,10 +135,10 @@ def _changes(pair: FunctionPair, pairing: FunctionPairing) -> Iterator[FieldChan
         place = pair.old.at + offset
         source, before = pairing.before[place], pair.old.function.fields[offset][1]
         if rule:
-            yield FieldChange(label, "derived", place, source, type=spark, rule=rule)
+            yield FieldOrigin(label, "derived", place, source, type=spark, rule=rule)
         else:
             change: Literal["kept", "widened"] = "kept" if is_same(before, spark) else "widened"
-            yield FieldChange(label, change, place, source)
+            yield FieldOrigin(label, change, place, source)
 
 
 def _head(struct: Struct, kept: int) -> Struct:

@@ -113,15 +113,15 @@ def _as_list(array: pa.Array) -> pa.ListArray:
 
 
 @dataclass(frozen=True)
-class Tally:
+class RowsChecksum:
     """The ``checksum`` of the rows; of how many old rows they come, and how many were merged."""
 
     checksum: Checksum = field(default_factory=Checksum)
     origins: int = 0
     merged: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(
+    def __add__(self, other: RowsChecksum) -> RowsChecksum:
+        return RowsChecksum(
             self.checksum + other.checksum,
             self.origins + other.origins,
             self.merged + other.merged,
@@ -133,7 +133,7 @@ class Tally:
         return {"rows": count, "checksum": text, "origins": self.origins, "merged": self.merged}
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Tally:
+    def from_json(cls, document: dict[str, Any]) -> RowsChecksum:
         """What `to_json` gave."""
         checksum = Checksum.from_text(document["rows"], document["checksum"])
         return cls(checksum, document["origins"], document["merged"])

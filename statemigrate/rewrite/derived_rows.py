@@ -41,7 +41,7 @@ from statemigrate.rewrite.questions import RewriteAnswers, plain_start
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.record import FieldSource, field_sources
 from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport
-from statemigrate.rewrite.scripts import Scripted, Scripts
+from statemigrate.rewrite.scripts import RewriteScripts, Scripted
 from statemigrate.rewrite.transform import Changes, unwrapped, wrapped_again
 from statemigrate.rewrite.verify_findings import Found, LoadedState, MadePages, ScriptsAgain
 
@@ -165,7 +165,7 @@ class Derivation:
     ) -> Iterator[Found]:
         sources = {name for family in families.values() for name in family.read_of}
         found = self.scripts.scripts
-        scripts = Scripts(
+        scripts = RewriteScripts(
             {name: each for name, each in found.old.items() if name in sources},
             {name: each for name, each in found.new.items() if name in families},
         )
@@ -181,10 +181,10 @@ class Derivation:
                 yield self._of_family(changes, plan, families[plan.name])
 
     def _plans(
-        self, old: OperatorShape, new: OperatorShape, scripts: Scripts
+        self, old: OperatorShape, new: OperatorShape, scripts: RewriteScripts
     ) -> Sequence[FamilyAgain]:
         if self.pages is not None and self.pages.are_of(new):
-            kept = list(plan_families(old, old, {}, {}, Scripts()))
+            kept = list(plan_families(old, old, {}, {}, RewriteScripts()))
             return changed_families(paged_families(kept, new, self.pages.record))
         plans = plan_families(old, new, self.report.states, self._takes, scripts)
         return list(self._by_functions(old, new)) or changed_families(plans)

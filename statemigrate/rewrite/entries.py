@@ -25,7 +25,7 @@ from statemigrate.formats.arrow_values import is_utf8, plain_array
 from statemigrate.formats.escaped_text import first_escaped
 from statemigrate.migration.path import Step, check_readable
 from statemigrate.migration.stages import Stage, stages_of
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,
     arrow_value,
@@ -36,7 +36,7 @@ from statemigrate.rewrite.arrow_types import (
 )
 from statemigrate.rewrite.column_pairing import is_same
 from statemigrate.rewrite.families import MatchedFamily, MatchedRows, ScriptedRows
-from statemigrate.rewrite.fields import FieldChange, StructChange
+from statemigrate.rewrite.fields import FieldOrigin, StructChange
 from statemigrate.rewrite.questions import plain_start
 from statemigrate.state.protocol import Batches, CarriesErrors
 from statemigrate.state.spark_operators import arrow_rows
@@ -249,7 +249,7 @@ def _converter(fmt: Format) -> Callable[[Value], Value]:
     struct = fmt.struct_type()
     if all(field.dataType.typeName() in _AS_ARROW_HAS_THEM for field in struct.fields):
         return _itself
-    return RowCodec(struct).to_value
+    return TupleCodec(struct).to_value
 
 
 def _itself(value: Value) -> Value:
@@ -357,7 +357,7 @@ def changed_struct(
     return struct_array(fields, kind, rows.is_null())
 
 
-def _field(rows: pa.StructArray, change: FieldChange, kind: pa.DataType, starts: Starts) -> Any:
+def _field(rows: pa.StructArray, change: FieldOrigin, kind: pa.DataType, starts: Starts) -> Any:
     if change.place is None:
         return starts[change.label].take(pa.array(np.zeros(len(rows), np.int64)))
     source = rows.field(change.place)

@@ -334,7 +334,7 @@ class Paging:
 
 
 @dataclass(frozen=True)
-class Layout:
+class VariablesLayout:
     """The ``old`` and the ``new`` way in which operator ``number`` keeps its variables.
 
     Variables without pages have no `Paging`. ``files`` are those of the new checkpoint that tell of

@@ -25,7 +25,7 @@ Take = Mapping[str, str | None]
 
 
 @dataclass(frozen=True)
-class FieldChange:
+class FieldOrigin:
     """A field of the new struct: its dotted label, and the place and label of the old field.
 
     One that is ``nested`` is a struct that changes within; ``type`` is Spark's, of one that is new
@@ -48,7 +48,7 @@ class StructChange:
     ``dropped`` are old fields that none goes on with, by their dotted labels.
     """
 
-    fields: tuple[FieldChange, ...]
+    fields: tuple[FieldOrigin, ...]
     dropped: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
 
@@ -60,12 +60,12 @@ class StructChange:
         return kept and order == list(range(len(order))) and not self.dropped
 
     @property
-    def added(self) -> tuple[FieldChange, ...]:
+    def added(self) -> tuple[FieldOrigin, ...]:
         """The fields that old rows lack, at any depth."""
         return tuple(each for each in self.every if each.change == "new")
 
     @property
-    def every(self) -> tuple[FieldChange, ...]:
+    def every(self) -> tuple[FieldOrigin, ...]:
         """The fields at any depth, those of a struct after all fields of its level."""
         inner = [each.nested.every for each in self.fields if each.nested]
         return (*self.fields, *(field for fields in inner for field in fields))
@@ -160,18 +160,18 @@ def _repeated(old: Struct, new: Struct) -> list[int]:
 
 def _change(
     new: tuple[str, Any], old: tuple[int, str, Any] | None, take: Take, store: str
-) -> FieldChange:
+) -> FieldOrigin:
     label, spark = new
     if old is None:
-        return FieldChange(label, "new", type=spark)
+        return FieldOrigin(label, "new", type=spark)
     place, source, before = old
     if is_same(before, spark):
-        return FieldChange(label, "kept", place, source)
+        return FieldOrigin(label, "kept", place, source)
     if is_wider(before, spark):
-        return FieldChange(label, "widened", place, source)
+        return FieldOrigin(label, "widened", place, source)
     if _is_struct(before) and _is_struct(spark):
         nested = match_fields(before, spark, take, store, f"{label}.")
-        return FieldChange(label, "nested", place, source, nested)
+        return FieldOrigin(label, "nested", place, source, nested)
     raise RewriteError(
         "SM-REWRITE-017",
         f"{store}: {source} cannot become {label} by itself",

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.state import (
-    StoredFamily,
+    OperatorFamily,
     StoredPartition,
     stored_family,
     stored_partitions,
@@ -29,9 +29,9 @@ from statemigrate.rewrite.arrow_types import arrow_row, arrow_value, retyped, ro
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.partitioning import (
-    Blocks,
+    FamilySurvey,
     Placing,
-    Survey,
+    RowBlocks,
     misplaced_error,
     rows_in,
     run_steps,
@@ -60,7 +60,7 @@ class FileReader:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def family(self, operator: OperatorShape, place: FamilyAddress) -> StoredFamily | None:
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> OperatorFamily | None:
         """Where a family's rows are; None where only Spark's reader gets at them.
 
         Raises `CorruptFileError` where a file is missing or is not what Spark writes.
@@ -94,13 +94,13 @@ class FileReader:
         return partitions.mapInArrow(CarriesErrors(_Reading(stored)), schema)
 
 
-def partitions_frame(spark: SparkSession, stored: StoredFamily) -> DataFrame:
+def partitions_frame(spark: SparkSession, stored: OperatorFamily) -> DataFrame:
     """A task for each partition of a family: its number, as ``id``."""
     count = len(stored.parts)
     return spark.range(0, count, 1, count)
 
 
-def _rows_of(stored: StoredFamily, partition: int) -> Iterator[pa.RecordBatch]:
+def _rows_of(stored: OperatorFamily, partition: int) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, ``key`` and ``value``, in the types that Spark has of them."""
     key, value = arrow_row(stored.family.key), arrow_value(stored.family)
     for keys, values in stored.rows(partition):
@@ -110,7 +110,7 @@ def _rows_of(stored: StoredFamily, partition: int) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class _Reading:
-    stored: StoredFamily
+    stored: OperatorFamily
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in _numbers(batches):
@@ -126,7 +126,7 @@ _SCHEMA = "partition int, rows long, checksum string, misplaced long, text strin
 _NAMES = ("partition", "rows", "checksum", "misplaced", "text", "expected")
 
 
-def survey_stored(spark: SparkSession, stored: StoredFamily, name: str) -> Survey:
+def survey_stored(spark: SparkSession, stored: OperatorFamily, name: str) -> FamilySurvey:
     """Look at the rows of a family. Raises as `partitioning.survey`."""
     task = CarriesErrors(_Survey(stored))
     with reraising_worker_errors():
@@ -135,12 +135,12 @@ def survey_stored(spark: SparkSession, stored: StoredFamily, name: str) -> Surve
         if each.misplaced:
             raise misplaced_error(name, each.partition, each.misplaced, (each.text, each.expected))
     sums = {each.partition: Checksum.from_text(each["rows"], each.checksum) for each in found}
-    return Survey({partition: each for partition, each in sums.items() if each.count})
+    return FamilySurvey({partition: each for partition, each in sums.items() if each.count})
 
 
 @dataclass(frozen=True)
 class _Survey:
-    stored: StoredFamily
+    stored: OperatorFamily
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for partition in _numbers(batches):
@@ -179,13 +179,13 @@ def _arrow_schema() -> pa.Schema:
 class StoredFlow:
     """The rows of an old family, what ``change`` makes of them, and where they go then."""
 
-    stored: StoredFamily
+    stored: OperatorFamily
     change: Batches
     placing: Placing
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Blocks, by their new partitions, of the partitions whose numbers are in ``batches``."""
-        blocks = Blocks((self.change, self.placing))
+        blocks = RowBlocks((self.change, self.placing))
         for partition in _numbers(batches):
             yield from blocks(_rows_of(self.stored, partition))
 

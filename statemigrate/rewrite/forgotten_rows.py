@@ -30,7 +30,7 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
 from statemigrate.checkpoint.rows.wrapping import RowLayout
-from statemigrate.checkpoint.state import StoredFamily
+from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.checkpoint.stores.changelog import DELETE
 from statemigrate.checkpoint.stores.files import StoreVersion, rocksdb_version, store_folder
 from statemigrate.checkpoint.stores.reading import read_changes, snapshot_of
@@ -168,7 +168,7 @@ _OUTCOME, _LIVE, _DELETED = "outcome", "is_live", "is_deleted"
 
 
 @dataclass(frozen=True)
-class FamilyRows:
+class ForgottenFamilyRows:
     """What was found of a forgotten family.
 
     All of its rows are ``found``. ``restored`` are those that come back; ``live`` are those whose
@@ -215,7 +215,7 @@ class ForgottenRows:
     sources: Sources
     spark: SparkSession
 
-    def surveyed(self) -> tuple[FamilyRows, ...]:
+    def surveyed(self) -> tuple[ForgottenFamilyRows, ...]:
         """Count the rows of each family by what becomes of them.
 
         Raises `RewriteError` where the counts and checksums of the parts are not those of the whole
@@ -230,7 +230,7 @@ class ForgottenRows:
         rows = self._judged(source).where(F.col(_OUTCOME) == "restored")
         return rows.select("key", "value", "partition")
 
-    def _surveyed(self, source: FamilySource) -> FamilyRows:
+    def _surveyed(self, source: FamilySource) -> ForgottenFamilyRows:
         judged = self._judged(source)
         rows = self._rows(source)
         parts = judged.select(_OUTCOME, *hashes(rows.schema)).groupBy(_OUTCOME).agg(*sums())
@@ -242,7 +242,7 @@ class ForgottenRows:
         if total != found:
             raise _not_all(source, found, total)
         nothing = Checksum()
-        return FamilyRows(
+        return ForgottenFamilyRows(
             source,
             found,
             by_outcome.get("restored", nothing),
@@ -372,7 +372,7 @@ class RestoringReader:
             self.newest.rows(operator, place) if source is None else self.forgotten.restored(source)
         )
 
-    def family(self, operator: OperatorShape, place: FamilyAddress) -> StoredFamily | None:
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> OperatorFamily | None:
         """See `RowReader`: what comes back is in no files of its own."""
         source = self._source(operator, place)
         return self.newest.family(operator, place) if source is None else None
@@ -408,7 +408,7 @@ class RestoredCheckpoint(OldCheckpoint):
     """
 
     forgotten: ForgottenRows = field(kw_only=True)
-    found: Sequence[FamilyRows] = ()
+    found: Sequence[ForgottenFamilyRows] = ()
 
     def reader(self, plan: RewritePlan, spark: SparkSession) -> RowReader:  # noqa: ARG002 - an Origin's
         """The newest state, with what comes back."""

@@ -52,7 +52,7 @@ from statemigrate.rewrite.fields import (
     match_fields,
     takes_of_parts,
 )
-from statemigrate.rewrite.scripts import Scripted, Scripts
+from statemigrate.rewrite.scripts import RewriteScripts, Scripted
 
 
 def plan_families(
@@ -60,7 +60,7 @@ def plan_families(
     new: OperatorShape,
     take: Mapping[str, str],
     fields: Mapping[str, Take],
-    scripts: Scripts,
+    scripts: RewriteScripts,
     functions: KnownFunctions | None = None,
 ) -> Iterator[FamilyPlan]:
     """Each family of the new operator, with where its rows come from.
@@ -198,7 +198,7 @@ def _joined(
     place: FamilyAddress,
     sources: Sequence[FamilyAddress],
     take: Take,
-    scripts: Scripts,
+    scripts: RewriteScripts,
 ) -> JoinedFamily:
     """The plan of a family whose rows come from several: each brought to one form, then merged."""
     script, form = scripts.new.get(name), place

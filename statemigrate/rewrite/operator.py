@@ -11,7 +11,7 @@ from statemigrate.checkpoint.logs.entries import is_avro
 from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.files import Files, local_path
-from statemigrate.rewrite.checksums import Tally, hashes
+from statemigrate.rewrite.checksums import RowsChecksum, hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families
 from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
 from statemigrate.rewrite.families import (
@@ -35,7 +35,7 @@ from statemigrate.rewrite.file_reading import (
     survey_stored,
 )
 from statemigrate.rewrite.fork import copy_files, state_files
-from statemigrate.rewrite.partitioning import BLOCKS, Placing, Survey, partition_of, survey
+from statemigrate.rewrite.partitioning import BLOCKS, FamilySurvey, Placing, partition_of, survey
 from statemigrate.rewrite.plan import ContinuedOperator, OperatorPlan, RewritePlan
 from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.report import Checksum, FamilyReport
@@ -109,7 +109,7 @@ def _renamed(names: list[str], operator: ContinuedOperator) -> dict[str, str]:
 
 _Numbered = list[tuple[int, ChangedFamily]]
 """Families with their places among those that are written."""
-Read = dict[str, dict[str, Survey]]
+Read = dict[str, dict[str, FamilySurvey]]
 """By the name of a family, and that of each old one that it goes on with."""
 
 
@@ -167,18 +167,18 @@ class OperatorRun:
         )
 
     def _copied_report(
-        self, family: FamilyPlan, parts: dict[str, Survey], new: OperatorShape
+        self, family: FamilyPlan, parts: dict[str, FamilySurvey], new: OperatorShape
     ) -> FamilyReport:
         """The report of copied files: what was found in the old ones."""
         there = {n: each for found in parts.values() for n, each in found.partitions.items()}
-        tallies = {n: Tally(each, each.count) for n, each in there.items()}
-        written = {n: tallies.get(n, Tally()) for n in range(used_partitions(new))}
+        tallies = {n: RowsChecksum(each, each.count) for n, each in there.items()}
+        written = {n: tallies.get(n, RowsChecksum()) for n in range(used_partitions(new))}
         return self._report(family, parts, written)
 
     def _report(
-        self, family: FamilyPlan, parts: dict[str, Survey], written: dict[int, Tally]
+        self, family: FamilyPlan, parts: dict[str, FamilySurvey], written: dict[int, RowsChecksum]
     ) -> FamilyReport:
-        total = sum(written.values(), Tally())
+        total = sum(written.values(), RowsChecksum())
         found = {name: each.total for name, each in parts.items()}
         read = sum(found.values(), Checksum()) if found else None
         return FamilyReport(
@@ -202,12 +202,14 @@ class OperatorRun:
             for name, place in unclaimed_families(old, self.operator.families)
         }
 
-    def _surveyed(self, old: OperatorShape, family: ChangedFamily) -> Iterator[tuple[str, Survey]]:
+    def _surveyed(
+        self, old: OperatorShape, family: ChangedFamily
+    ) -> Iterator[tuple[str, FamilySurvey]]:
         for source in family.sources:
             names = (name for name, place in store_families(old) if place.is_at(source))
             yield next(names, ""), self._looked_at(old, source, family.name)
 
-    def _looked_at(self, old: OperatorShape, place: FamilyAddress, name: str) -> Survey:
+    def _looked_at(self, old: OperatorShape, place: FamilyAddress, name: str) -> FamilySurvey:
         stored = self.reader.family(old, place)
         if stored is not None:
             return survey_stored(self.spark, stored, name)
@@ -234,7 +236,7 @@ class OperatorRun:
 
     def _written(
         self, families: list[NewFamily | ChangedFamily], task: PartitionTask
-    ) -> Iterator[tuple[int, dict[int, Tally]]]:
+    ) -> Iterator[tuple[int, dict[int, RowsChecksum]]]:
         numbered = [(n, each) for n, each in enumerate(families) if not isinstance(each, NewFamily)]
         operator = self.operator
         if not numbered or not isinstance(operator, ContinuedOperator):

@@ -18,7 +18,7 @@ from statemigrate.blocks import in_blocks, record_size
 from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
 from statemigrate.checkpoint.rows.hashing import partition_of as hashed
-from statemigrate.checkpoint.state import StoredFamily as StateFamily
+from statemigrate.checkpoint.state import OperatorFamily as StateFamily
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats.arrow_values import plain_array
@@ -39,8 +39,8 @@ from statemigrate.pages.page import Page, Section
 from statemigrate.pages.record import VARIABLE, PagesRecord, is_large
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,
     list_array,
@@ -71,7 +71,7 @@ Entry = tuple[bytes, bytes, int]
 
 
 @dataclass(frozen=True)
-class EntryTask:
+class PageEntryTask:
     """Turns the rows of an old ``family`` into entries, each of one row."""
 
     record: PagesRecord
@@ -125,8 +125,8 @@ class EntryTask:
         return stored_family(self.record, self.family.name)
 
     @cached_property
-    def _values(self) -> RowCodec:
-        return RowCodec(self._stored.format.struct_type())
+    def _values(self) -> TupleCodec:
+        return TupleCodec(self._stored.format.struct_type())
 
     @cached_property
     def _keys(self) -> _Keys:
@@ -144,7 +144,7 @@ class _Keys:
     """Encodes keys that Arrow gives as dictionaries, fields in their order."""
 
     def __init__(self, columns: StructType) -> None:
-        self._rows, self._codec = RowCodec(columns), KeyCodec(columns)
+        self._rows, self._codec = TupleCodec(columns), TupleKeyCodec(columns)
 
     def encoded(self, key: dict[str, Any]) -> bytes:
         plain = self._rows.to_value(tuple(key.values()))
@@ -352,7 +352,7 @@ def pages_of(old: OperatorShape, parts: Parts, plan: PagedFamily) -> DataFrame:
     schema = schema.add(ORIGINS, "long").add(MERGED, "long")
     together = entries.repartition(plan.new.store.partitions, "page")
     ordered = together.sortWithinPartitions("page", "family", "key")
-    return ordered.mapInArrow(CarriesErrors(Packing(plan.record, plan.new.family)), schema)
+    return ordered.mapInArrow(CarriesErrors(PagePacking(plan.record, plan.new.family)), schema)
 
 
 def large_values(old: OperatorShape, parts: Parts, plan: PagedFamily) -> DataFrame:
@@ -420,13 +420,13 @@ def _entries(
     old: OperatorShape, part: FamilyAddress, rows: DataFrame, record: PagesRecord
 ) -> DataFrame:
     columns = ["key"] if is_timers(part.family.name) else ["key", "value"]
-    task = EntryTask(record, part.family)
+    task = PageEntryTask(record, part.family)
     paged = rows.withColumn("page", _page(old, part, record)).select("page", *columns)
     return paged.mapInArrow(CarriesErrors(task), f"{ENTRIES}, {ORIGINS} BIGINT")
 
 
 @dataclass(frozen=True)
-class Packing:
+class PagePacking:
     """Makes pages of entries that stand side by side, page by page."""
 
     record: PagesRecord

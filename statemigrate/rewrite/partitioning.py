@@ -90,7 +90,7 @@ class Placing:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class RowBlocks:
     """Runs ``steps`` one after the other, the last one a `Placing`, and makes blocks."""
 
     steps: tuple[Batches, ...]
@@ -145,7 +145,7 @@ def _block(rows: pa.RecordBatch) -> bytes:
 
 
 @dataclass(frozen=True)
-class Survey:
+class FamilySurvey:
     """Of the rows of a family: the checksum of each partition, by its number."""
 
     partitions: dict[int, Checksum] = field(default_factory=dict)
@@ -156,7 +156,9 @@ class Survey:
         return sum(self.partitions.values(), Checksum())
 
 
-def survey(rows: DataFrame, operator: OperatorShape, place: FamilyAddress, name: str) -> Survey:
+def survey(
+    rows: DataFrame, operator: OperatorShape, place: FamilyAddress, name: str
+) -> FamilySurvey:
     """Look at rows as `StateReader` gives them.
 
     Raises `RewriteError`, with an example, for a row that is not where Spark's hash puts it.
@@ -175,7 +177,7 @@ def survey(rows: DataFrame, operator: OperatorShape, place: FamilyAddress, name:
             here = placed.where(is_misplaced & (F.col("partition") == number))
             example = here.select(text, "expected").orderBy("text").limit(1).collect()[0]
             raise misplaced_error(name, number, each.misplaced, example)
-    return Survey({number: summed(each) for number, each in partitions.items()})
+    return FamilySurvey({number: summed(each) for number, each in partitions.items()})
 
 
 def misplaced_error(

@@ -23,8 +23,8 @@ from statemigrate.rewrite.families import (
     FamilyPlan,
     FunctionRows,
     JoinedFamily,
-    Layout,
     ScriptedFamily,
+    VariablesLayout,
     families_left,
     paged_families,
 )
@@ -40,7 +40,7 @@ from statemigrate.rewrite.questions import (
     ask_groups_to_variables,
     ask_joining,
 )
-from statemigrate.rewrite.scripts import Scripted, Scripts, as_scripted
+from statemigrate.rewrite.scripts import RewriteScripts, Scripted, as_scripted
 from statemigrate.rewrite.sources import (
     NewSources,
     RewriteOptions,
@@ -126,8 +126,8 @@ class RewritePlan:
     questions: tuple[Question, ...]
     answered: tuple[Answered, ...]
     sources: SourcesPlan
-    scripts: Scripts = field(default_factory=Scripts)
-    layout: Layout | None = None
+    scripts: RewriteScripts = field(default_factory=RewriteScripts)
+    layout: VariablesLayout | None = None
     windows: tuple[WindowFinding, ...] = ()
     asked_settings: Mapping[str, str] = field(default_factory=dict)
     asked_watermark: int | None = None
@@ -181,7 +181,7 @@ def make_plan(  # noqa: PLR0913 - the last ones by name
     target: Sequence[OperatorShape] | None,
     options: RewriteOptions | None = None,
     answers: RewriteAnswers | None = None,
-    scripts: Scripts | None = None,
+    scripts: RewriteScripts | None = None,
     sources: NewSources | None = None,
     *,
     further: Sequence[Question] = (),
@@ -202,7 +202,7 @@ def make_plan(  # noqa: PLR0913 - the last ones by name
     """
     options, answers = options or RewriteOptions(), answers or RewriteAnswers()
     partitions = int(options.pinned(old.conf).get(PARTITIONS, "200"))
-    scripts = scripts or Scripts()
+    scripts = scripts or RewriteScripts()
     if target is None:
         refuse_unnamed_formats(old, options.pinned(old.conf))
     kept = [_scripted(each, scripts.old) for each in old.operators] if target is None else target
@@ -251,7 +251,7 @@ def _ask(asked: Asked, operator: OperatorPlan) -> None:
 def _operators(
     pairs: Iterable[Pair],
     answers: RewriteAnswers,
-    scripts: Scripts,
+    scripts: RewriteScripts,
     functions: KnownFunctions | None,
 ) -> Iterator[OperatorPlan]:
     fields = answers.take_by_store()
@@ -263,7 +263,7 @@ def _operators(
             families = tuple(found)
             yield ContinuedOperator(old, new, families, tuple(families_left(old, families)))
         elif new:
-            empty = plan_families(replace(new, stores=()), new, {}, {}, Scripts())
+            empty = plan_families(replace(new, stores=()), new, {}, {}, RewriteScripts())
             yield NewOperator(new, tuple(empty))
         elif old:
             yield GoneOperator(old)
@@ -295,7 +295,7 @@ def _with_partitions(operator: OperatorShape, partitions: int) -> OperatorShape:
 # A plan in which values stay, and are kept in another way: in pages, or in none.
 
 
-def laid_out(plan: RewritePlan, layout: Layout) -> RewritePlan:
+def laid_out(plan: RewritePlan, layout: VariablesLayout) -> RewritePlan:
     """The same plan as the new checkpoint keeps what is in it.
 
     Raises `UnsupportedError` for what could not be written.
@@ -313,7 +313,7 @@ def laid_out(plan: RewritePlan, layout: Layout) -> RewritePlan:
     return replace(plan, operators=operators, new=new, layout=layout)
 
 
-def _paged(operator: ContinuedOperator, layout: Layout) -> ContinuedOperator:
+def _paged(operator: ContinuedOperator, layout: VariablesLayout) -> ContinuedOperator:
     if layout.new is None:
         return operator
     wanted = _with_partitions(layout.new.pages, operator.new.stores[0].partitions)

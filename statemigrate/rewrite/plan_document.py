@@ -7,7 +7,7 @@ from typing import Any
 
 from statemigrate.rewrite.column_pairing import family_label
 from statemigrate.rewrite.families import CombinedFamily, FamilyPlan, FunctionRows, MatchedFamily
-from statemigrate.rewrite.fields import FieldChange, StructChange
+from statemigrate.rewrite.fields import FieldOrigin, StructChange
 from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.windows import WindowFinding
 
@@ -142,7 +142,7 @@ def _gone(change: StructChange) -> Iterator[str]:
     yield from (each for each in change.dropped if each not in inner)
 
 
-def _field(family: MatchedFamily, change: FieldChange, plan: RewritePlan) -> dict[str, Any]:
+def _field(family: MatchedFamily, change: FieldOrigin, plan: RewritePlan) -> dict[str, Any]:
     found: dict[str, Any] = {"field": change.label, "change": change.change}
     name = f"{family.name}.{change.label}"
     if change.change != "new":

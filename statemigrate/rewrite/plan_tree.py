@@ -48,16 +48,16 @@ UNKNOWN = "unknown"
 """The code of a Python function that nothing describes."""
 _BATCHED, _ARROW_BATCHED = 100, 101
 """PySpark's numbers of a plain Python function, by the way in which rows travel to it."""
-Union = Mapping[int, tuple["Expression", ...]]
+Union = Mapping[int, tuple["PlanExpression", ...]]
 """Of each column of a union, by its number, the columns of all parts, in their order."""
 
 
 @dataclass(frozen=True)
-class Expression:
+class PlanExpression:
     """An expression by Spark's ``name`` of its class, with its ``fields`` as JSON has them."""
 
     name: str
-    children: tuple[Expression, ...] = ()
+    children: tuple[PlanExpression, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -89,25 +89,25 @@ class Expression:
         own = [each for each in own if each.partition("=")[0] not in unmeant]
         return f"{self.name}({', '.join([*(each.text for each in children), *own])})"
 
-    def every(self) -> Iterator[Expression]:
+    def every(self) -> Iterator[PlanExpression]:
         """The expression itself, and all within it."""
         yield self
         for each in self.children:
             yield from each.every()
 
 
-def parse_tree(nodes: Sequence[Mapping[str, Any]]) -> Expression:
+def parse_tree(nodes: Sequence[Mapping[str, Any]]) -> PlanExpression:
     """The expression of a list of nodes, each before those within it."""
     found, _ = _parsed(nodes, 0)
     return found
 
 
-def _parsed(nodes: Sequence[Mapping[str, Any]], at: int) -> tuple[Expression, int]:
+def _parsed(nodes: Sequence[Mapping[str, Any]], at: int) -> tuple[PlanExpression, int]:
     node, children, following = of_any_release(nodes[at]), [], at + 1
     for _ in range(node["num-children"]):
         child, following = _parsed(nodes, following)
         children.append(child)
-    return Expression(short_name(node), tuple(children), node), following
+    return PlanExpression(short_name(node), tuple(children), node), following
 
 
 def of_any_release(node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -183,7 +183,7 @@ class PlanNode:
     number: int | None = None
     kind: str = ""
     more: Mapping[str, str] = field(default_factory=dict)
-    output: tuple[Expression, ...] = ()
+    output: tuple[PlanExpression, ...] = ()
     table: str = ""
     is_control: bool = False
 
@@ -204,7 +204,7 @@ class PlanNode:
         for each in self.children:
             yield from each.every()
 
-    def expressions(self, name: str) -> Iterator[Expression]:
+    def expressions(self, name: str) -> Iterator[PlanExpression]:
         """Those of a field, which has one tree or a list of them."""
         found = self.fields.get(name)
         if isinstance(found, list) and found:
@@ -269,7 +269,7 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
     )
 
 
-def _output(java: Any) -> Iterator[Expression]:
+def _output(java: Any) -> Iterator[PlanExpression]:
     found = java.output()
     for at in range(found.size()):
         yield parse_tree(json.loads(found.apply(at).toJSON()))
@@ -392,7 +392,7 @@ class Definitions:
         every = list(root.every())
         self._unions = [_united(each) for each in every if each.name == UNION and each.output]
         nodes = [each for each in every if not each.is_control]
-        self._found: dict[int, Expression] = {}
+        self._found: dict[int, PlanExpression] = {}
         leaves = [each for each in nodes if not each.children]
         tables = [each for each in leaves if each.table]
         self._name_columns([each for each in leaves if not each.table], "", ".")
@@ -400,11 +400,13 @@ class Definitions:
         for node in nodes:
             self._define(node)
 
-    def resolved(self, expression: Expression) -> Expression:
+    def resolved(self, expression: PlanExpression) -> PlanExpression:
         """The expression over columns of the sources alone."""
         return self._resolved(expression, frozenset(), 0)
 
-    def _resolved(self, expression: Expression, within: frozenset[int], below: int) -> Expression:
+    def _resolved(
+        self, expression: PlanExpression, within: frozenset[int], below: int
+    ) -> PlanExpression:
         """``within`` are the columns on the way here; so many unions are not ``below``."""
         if expression.name == ALIAS:
             return self._resolved(expression.children[0], within, below)
@@ -413,11 +415,11 @@ class Definitions:
             for at, union in enumerate(self._unions[below:], below):
                 if number in union:
                     parts = [self._resolved(each, within, at + 1) for each in union[number]]
-                    return parts[0] if len(parts) == 1 else Expression(UNITED, tuple(parts))
+                    return parts[0] if len(parts) == 1 else PlanExpression(UNITED, tuple(parts))
             if number in self._found and number not in within:
                 return self._resolved(self._found[number], within | {number}, below)
         children = tuple(self._resolved(each, within, below) for each in expression.children)
-        return Expression(expression.name, children, expression.fields)
+        return PlanExpression(expression.name, children, expression.fields)
 
     def _name_columns(self, leaves: Sequence[PlanNode], word: str, dot: str) -> None:
         """Columns of several sources are distinguished by the sources' order in the plan."""
@@ -429,7 +431,7 @@ class Definitions:
             for column in leaf.expressions("output"):
                 if column.name == ATTRIBUTE and column.id is not None:
                     name = f"{before}{dot}{column.fields['name']}"
-                    self._found[column.id] = Expression(ATTRIBUTE, (), {"name": name})
+                    self._found[column.id] = PlanExpression(ATTRIBUTE, (), {"name": name})
 
     def _define(self, node: PlanNode) -> None:
         for name in ("projectList", "resultExpressions", "groupingExpressions"):
@@ -452,7 +454,9 @@ class Definitions:
         for made in node.expressions("generator"):
             for place, column in enumerate(node.expressions("generatorOutput")):
                 if column.id is not None:
-                    self._found[column.id] = Expression(made.name, made.children, {"column": place})
+                    self._found[column.id] = PlanExpression(
+                        made.name, made.children, {"column": place}
+                    )
 
     def _expand(self, node: PlanNode) -> None:
         """The columns of a node that makes several rows of one."""
@@ -463,7 +467,7 @@ class Definitions:
         for place, column in enumerate(node.expressions("output")):
             made = [row[place] for row in rows]
             if column.id is not None and any(each.id != column.id for each in made):
-                self._found[column.id] = Expression(ONE_OF, tuple(made))
+                self._found[column.id] = PlanExpression(ONE_OF, tuple(made))
 
 
 def _united(node: PlanNode) -> Union:

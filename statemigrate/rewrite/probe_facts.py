@@ -21,7 +21,7 @@ from statemigrate.rewrite.plan_tree import (
     STREAM_JOIN,
     WATERMARK,
     Definitions,
-    Expression,
+    PlanExpression,
     PlanNode,
     parse_tree,
 )
@@ -158,13 +158,13 @@ def _given(node: PlanNode, definitions: Definitions, side: str) -> Iterator[Oper
             yield OperatorFact("column", f"{name} = {found.text}", side)
 
 
-def _packs(function: Expression) -> bool:
+def _packs(function: PlanExpression) -> bool:
     """Whether a function packs the rows of a page: these are given to the processor unpacked."""
     names = [each.fields.get("name") for each in function.children]
     return function.fields.get("name") == pack.__name__ and BUCKET in names
 
 
-def _columns(node: PlanNode, definitions: Definitions) -> Iterator[tuple[str, Expression]]:
+def _columns(node: PlanNode, definitions: Definitions) -> Iterator[tuple[str, PlanExpression]]:
     """The columns of the rows that a node gives, each by its name and what it is computed from."""
     found = node.java.output()
     for at in range(found.size()):
@@ -253,14 +253,14 @@ def _step(node: PlanNode, definitions: Definitions) -> str:
     return f"{node.name.removesuffix('Exec')}({', '.join(parts)})"
 
 
-def _conditions(node: PlanNode, name: str) -> Iterator[Expression]:
+def _conditions(node: PlanNode, name: str) -> Iterator[PlanExpression]:
     for condition in node.expressions(name):
         for each in _conjuncts(condition):
             if each.name not in _PLANNER_ADDS:
                 yield each
 
 
-def _conjuncts(expression: Expression) -> Iterator[Expression]:
+def _conjuncts(expression: PlanExpression) -> Iterator[PlanExpression]:
     if expression.name == "And":
         for each in expression.children:
             yield from _conjuncts(each)

@@ -17,7 +17,7 @@ from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
 from statemigrate.rewrite.plan_tree import (
     UNION,
     UNKNOWN,
-    Expression,
+    PlanExpression,
     PlanNode,
     members_of,
     of_any_release,
@@ -294,7 +294,7 @@ def _unite(union: PlanNode, found: dict[int, Node | str]) -> None:
             found[number] = node
 
 
-def _node(expression: Expression) -> Node:
+def _node(expression: PlanExpression) -> Node:
     return expression.fields, tuple(map(_node, expression.children))
 
 

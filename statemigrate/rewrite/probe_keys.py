@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from statemigrate.rewrite.plan_tree import LITERAL, ONE_OF, Definitions, Expression, PlanNode
+from statemigrate.rewrite.plan_tree import LITERAL, ONE_OF, Definitions, PlanExpression, PlanNode
 from statemigrate.rewrite.windows import KeyMeaning, SessionWindow, TimeWindow, Window
 
 _T = TypeVar("_T")
@@ -49,18 +49,18 @@ def keys_in(root: PlanNode, definitions: Definitions) -> dict[int, tuple[KeyMean
     return found
 
 
-def _key_columns(node: PlanNode) -> Iterator[Expression]:
+def _key_columns(node: PlanNode) -> Iterator[PlanExpression]:
     for name in _KEYS:
         yield from node.expressions(name)
     yield from node.expressions(_SESSION)
 
 
-def _meaning(column: Expression, definitions: Definitions) -> KeyMeaning:
+def _meaning(column: PlanExpression, definitions: Definitions) -> KeyMeaning:
     found = definitions.resolved(column)
     return KeyMeaning(str(column.fields.get("name", "")), found.text, window_of(found), found)
 
 
-def window_of(expression: Expression) -> Window | None:
+def window_of(expression: PlanExpression) -> Window | None:
     """The windows that an expression makes, None where it makes none that are known."""
     made = expression.children if expression.name == ONE_OF else (expression,)
     parts = [_parts(each) for each in made]
@@ -71,7 +71,7 @@ def window_of(expression: Expression) -> Window | None:
     return session or _time_window(pairs)
 
 
-def _parts(expression: Expression) -> tuple[Expression, Expression] | None:
+def _parts(expression: PlanExpression) -> tuple[PlanExpression, PlanExpression] | None:
     """The start and the end in a struct of both."""
     found = _bare(expression)
     if found.name != _MADE or [each.value for each in found.children[::2]] != ["start", "end"]:
@@ -79,11 +79,11 @@ def _parts(expression: Expression) -> tuple[Expression, Expression] | None:
     return found.children[1], found.children[3]
 
 
-def _bare(expression: Expression) -> Expression:
+def _bare(expression: PlanExpression) -> PlanExpression:
     return _bare(expression.children[0]) if expression.name in _AROUND else expression
 
 
-def _session(start: Expression, end: Expression) -> SessionWindow | None:
+def _session(start: PlanExpression, end: PlanExpression) -> SessionWindow | None:
     """An end that is the start's column and a gap."""
     added = [each for each in end.every() if each.name in _ADDED]
     column, before = _times(end), _times(start)
@@ -96,16 +96,16 @@ def _session(start: Expression, end: Expression) -> SessionWindow | None:
     return SessionWindow(_micros(str(gap.value), zone) if gap.name == LITERAL else None)
 
 
-def _times(expression: Expression) -> set[str]:
+def _times(expression: PlanExpression) -> set[str]:
     """The columns of time that are taken as numbers."""
     return {each.children[0].text for each in _outside(expression) if _is_time(each)}
 
 
-def _is_time(expression: Expression) -> bool:
+def _is_time(expression: PlanExpression) -> bool:
     return expression.name == _TO_LONG and expression.fields["toType"] == "long"
 
 
-def _outside(expression: Expression) -> Iterator[Expression]:
+def _outside(expression: PlanExpression) -> Iterator[PlanExpression]:
     """An expression and all within it, but not what a time is computed from."""
     yield expression
     if not _is_time(expression):
@@ -127,7 +127,7 @@ def _micros(text: str, zone: str) -> int | None:
     return int(total) if not left.strip() and total.denominator == 1 else None
 
 
-def _time_window(pairs: Sequence[tuple[Expression, Expression]]) -> TimeWindow | None:
+def _time_window(pairs: Sequence[tuple[PlanExpression, PlanExpression]]) -> TimeWindow | None:
     """The windows that all of the pairs make together.
 
     What the numbers in the expressions seem to say is held against what the expressions compute.
@@ -149,7 +149,9 @@ def _time_window(pairs: Sequence[tuple[Expression, Expression]]) -> TimeWindow |
     return window if all(_makes(window, pairs, time) for time in tried) else None
 
 
-def _makes(window: TimeWindow, pairs: Sequence[tuple[Expression, Expression]], time: int) -> bool:
+def _makes(
+    window: TimeWindow, pairs: Sequence[tuple[PlanExpression, PlanExpression]], time: int
+) -> bool:
     """Whether the pairs make the windows that an event is in, and otherwise only others."""
     made = {(_computed(start, time), _computed(end, time)) for start, end in pairs}
     around = {(each, each + window.length) for each in window.starts_of(time)}
@@ -164,7 +166,7 @@ def _only(found: set[_T]) -> _T | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _grid(start: Expression) -> tuple[int, int] | None:
+def _grid(start: PlanExpression) -> tuple[int, int] | None:
     """The slide and the offset, from ``(time - offset) % slide``."""
     found = set()
     for each in _outside(start):
@@ -178,13 +180,13 @@ def _grid(start: Expression) -> tuple[int, int] | None:
     return next(iter(found)) if len(found) == 1 else None
 
 
-def _computed(expression: Expression, time: int) -> int | None:
+def _computed(expression: PlanExpression, time: int) -> int | None:
     """What an expression makes of an event's time; None for one with anything unknown in it."""
     found = _evaluated(expression, time)
     return None if isinstance(found, bool) else found
 
 
-def _evaluated(expression: Expression, time: int) -> int | bool | None:
+def _evaluated(expression: PlanExpression, time: int) -> int | bool | None:
     if _is_time(expression):
         return time
     if expression.name == LITERAL:

@@ -30,7 +30,7 @@ from statemigrate.rewrite.families import (
     MatchedFamily,
     is_aggregation,
 )
-from statemigrate.rewrite.fields import FieldChange, StructChange
+from statemigrate.rewrite.fields import FieldOrigin, StructChange
 
 Kind = Literal[
     "start",
@@ -442,7 +442,7 @@ def _ask_sources(asked: Asked, store: str, change: StructChange) -> None:
             )
 
 
-def _doubt(change: StructChange, field: FieldChange, name: str) -> str:
+def _doubt(change: StructChange, field: FieldOrigin, name: str) -> str:
     others = [each.label for each in change.fields if each.place == field.place and each != field]
     if others:
         return f"{', '.join(others)} has the old {field.source}, and {name} is there too:"
@@ -465,7 +465,7 @@ def _meeting(family: MatchedFamily) -> Question:
     )
 
 
-def _proposal(family: MatchedFamily, field: FieldChange, operator: OperatorShape | None) -> object:
+def _proposal(family: MatchedFamily, field: FieldOrigin, operator: OperatorShape | None) -> object:
     """What Spark has for a group without rows, in an aggregation; elsewhere mostly null."""
     is_buffer = operator is not None and is_aggregation(operator) and field in family.value.fields
     if not is_buffer:

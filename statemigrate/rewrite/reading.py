@@ -23,7 +23,7 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
-from statemigrate.checkpoint.state import StoredFamily
+from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.files import Files
 from statemigrate.native.moved import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
@@ -93,7 +93,7 @@ class RowReader(Protocol):
         The value of a list is the array of its elements.
         """
 
-    def family(self, operator: OperatorShape, place: FamilyAddress) -> StoredFamily | None:
+    def family(self, operator: OperatorShape, place: FamilyAddress) -> OperatorFamily | None:
         """Where tasks read the same rows from files themselves; None where they cannot."""
 
 

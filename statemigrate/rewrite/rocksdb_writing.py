@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.changelog import ChangelogWriter, LineageItem
+from statemigrate.checkpoint.stores.changelog import LineageItem, SparkChangelogWriter
 from statemigrate.checkpoint.stores.files import (
     SharedFile,
     Snapshot,
@@ -187,7 +187,7 @@ class RocksDBStore:
         plain = 2 if families else 1
         lineage = [] if before is None or version < 2 else [LineageItem(version - 1, before)]
         kind = plain if unique_ids is None else plain + 2
-        self._changelog = ChangelogWriter(self._sink, codec, kind, lineage)
+        self._changelog = SparkChangelogWriter(self._sink, codec, kind, lineage)
         self._puts: list[tuple[Rows, Rows]] = []
         self._merges: list[tuple[Rows, Rows]] = []
         self._size = 0

@@ -23,7 +23,7 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.stores.files import read_snapshot
 from statemigrate.errors import RewriteError
-from statemigrate.files import Entry, Files, local_path
+from statemigrate.files import FileEntry, Files, local_path
 from statemigrate.files.hadoop_jvm import has_jvm
 from statemigrate.native.moved import uri_of
 from statemigrate.native.retrying import whole
@@ -192,7 +192,7 @@ def _is_unfinished(name: str) -> bool:
     return name.startswith(".") and name.endswith(".tmp")
 
 
-def _used(files: Files, found: Iterable[Entry]) -> set[str]:
+def _used(files: Files, found: Iterable[FileEntry]) -> set[str]:
     """The tables that snapshots refer to."""
     used = set()
     for each in found:

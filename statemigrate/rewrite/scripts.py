@@ -28,7 +28,7 @@ from statemigrate.errors import RewriteError
 from statemigrate.formats import Format, compare
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
-from statemigrate.migration.path import Path
+from statemigrate.migration.path import MigrationPath
 from statemigrate.native.deployment_check import StoreRecord
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import is_same, taken_names
@@ -45,7 +45,7 @@ class Scripted:
     """
 
     store: str
-    path: Path
+    path: MigrationPath
     key: Format
     value: Format
     new_key: Format
@@ -117,7 +117,7 @@ class Scripted:
 
 
 @dataclass(frozen=True)
-class Scripts:
+class RewriteScripts:
     """The scripts that a rewrite runs, by the names that Spark's kinds and numbers give to stores.
 
     Those of ``old`` stores, and those of ``new`` ones that go on with a store of another name, or

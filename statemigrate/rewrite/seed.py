@@ -31,7 +31,7 @@ from statemigrate.rewrite.column_pairing import FamilyAddress, all_families, ope
 from statemigrate.rewrite.families import MatchedRows
 from statemigrate.rewrite.fields import StructChange, match_fields
 from statemigrate.rewrite.scripts import Scripted, scripted_from
-from statemigrate.rewrite.seed_tables import EXPIRES, Table, TakenField, Taking, struct_json
+from statemigrate.rewrite.seed_tables import EXPIRES, SeedTable, TakenField, Taking, struct_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,7 +129,7 @@ class Seed:
     store: str
     number: int
     new: FamilyAddress
-    table: Table
+    table: SeedTable
     key: tuple[TakenField, ...]
     value: tuple[TakenField, ...]
     elements: str = ""
@@ -240,7 +240,7 @@ def with_expiry(content: StructJson) -> StructJson:
 
 def find_seeds(
     operators: Sequence[OperatorShape],
-    tables: Mapping[str, Table],
+    tables: Mapping[str, SeedTable],
     take: Mapping[str, str],
     starts: Mapping[str, Any],
     scripts: Mapping[str, Scripted],

@@ -262,7 +262,7 @@ numbers of column families; after the second it may be tables with a snapshot.
 
 
 @dataclass(frozen=True)
-class Tables:
+class SeedTables:
     """The tables of ``seeds``, for a new ``query`` with this id.
 
     ``meaning`` is the record of what its code means by the state, by its name, where it is known.

@@ -28,7 +28,7 @@ _JSON = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz")
 
 
 @dataclass(frozen=True)
-class Table:
+class SeedTable:
     """The table at ``location``, read by ``spark``; ``zone`` is that of moments without one.
 
     Values of JSON have the types that state has of them; those of Parquet have their own.
@@ -40,7 +40,7 @@ class Table:
     zone: str
 
     @classmethod
-    def at(cls, location: str, spark: SparkSession, zone: str) -> Table:
+    def at(cls, location: str, spark: SparkSession, zone: str) -> SeedTable:
         """Open a table. Raises `RewriteError` where there is none, or one that is not its files."""
         return cls(location, spark, is_json(location, spark), zone)
 
@@ -127,7 +127,7 @@ _WHOLE = ("byte", "short", "integer", "long")
 _TIME = "timestamp"
 
 
-def timestamp_type(table: Table, column: str, store: str) -> str:
+def timestamp_type(table: SeedTable, column: str, store: str) -> str:
     """Spark's type of a column of moments: whole numbers are milliseconds since 1970.
 
     Text of JSON is read as a time. Raises `RewriteError` for any other type.
@@ -155,7 +155,7 @@ def milliseconds_of(column: str, spark: str) -> Column:
     return F.unix_millis(found) if spark == _TIME else found.cast("long")
 
 
-def missing_timestamp(store: str, table: Table, column: str, key: Any) -> RewriteError:
+def missing_timestamp(store: str, table: SeedTable, column: str, key: Any) -> RewriteError:
     """The error for a row without one; ``key`` is its key as JSON."""
     return RewriteError(
         "SM-SEED-011",
@@ -210,7 +210,7 @@ class Taking:
     """
 
     store: str
-    table: Table
+    table: SeedTable
     take: Mapping[str, str]
     starts: Mapping[str, Any]
     used: set[str] = field(default_factory=set)

@@ -22,7 +22,7 @@ from statemigrate.checkpoint.logs.offsets import (
     folders_in,
 )
 from statemigrate.errors import CorruptFileError, RewriteError, UnsupportedError
-from statemigrate.files import Entry, Files, parse_json
+from statemigrate.files import FileEntry, Files, parse_json
 from statemigrate.native.chunks import CONTROL, within_checkpoint
 from statemigrate.native.moved import uri_of
 from statemigrate.rewrite.plan import RewritePlan
@@ -136,7 +136,7 @@ def _chosen(matches: list[re.Match[str]], offset: int) -> tuple[dict[int, str], 
     return chosen, sorted(set(range(max(0, start), offset + 1)) - set(chosen))
 
 
-def _visible(old: Files, source: str) -> list[Entry]:
+def _visible(old: Files, source: str) -> list[FileEntry]:
     found = old.list(f"sources/{source}")
     return [e for e in found if e.kind == "file" and not e.base_name.startswith(".")]
 

@@ -16,7 +16,7 @@ from statemigrate.native.deployment_check import read_record
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.derived_rows import Derivation, join_problems
 from statemigrate.rewrite.forgotten_sources import RestoredFamily, read_restored, without_families
-from statemigrate.rewrite.partitioning import Survey, survey
+from statemigrate.rewrite.partitioning import FamilySurvey, survey
 from statemigrate.rewrite.reading import RowReader, StateReader, rewriting_session
 from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport, read_report
 from statemigrate.rewrite.verify_findings import (
@@ -234,7 +234,9 @@ def _join_problems(operator: OperatorShape, reader: StateReader) -> list[tuple[s
     return list(join_problems(operator, reader))
 
 
-def _survey(reader: RowReader, operator: OperatorShape, place: FamilyAddress, name: str) -> Survey:
+def _survey(
+    reader: RowReader, operator: OperatorShape, place: FamilyAddress, name: str
+) -> FamilySurvey:
     return survey(reader.rows(operator, place), operator, place, name)
 
 

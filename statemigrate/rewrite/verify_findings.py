@@ -37,7 +37,7 @@ from statemigrate.rewrite.pages import reader_of
 from statemigrate.rewrite.probe import operator_with
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.report import RewriteReport, ScriptsRun
-from statemigrate.rewrite.scripts import Scripts, StoreScripts
+from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
 from statemigrate.state.protocol import reraising_worker_errors
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ScriptsAgain:
     ``edited`` has the revisions whose checksum is not the one that the rewrite noted.
     """
 
-    scripts: Scripts = field(default_factory=Scripts)
+    scripts: RewriteScripts = field(default_factory=RewriteScripts)
     missing: Mapping[str, str] = field(default_factory=dict)
     edited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -129,7 +129,7 @@ def scripts_again(
     missing = {known: why for known, run in noted.items() if (why := _missing(run, lineages))}
     old = {known: run for known, run in report.scripts.items() if known not in missing}
     new = {known: run for known, run in report.scripts_of_new.items() if known not in missing}
-    scripts = Scripts(
+    scripts = RewriteScripts(
         _found(old, shape, lineages, record).of_old(),
         _found(new, shape, lineages, record).of_new(report.states),
     )

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from statemigrate.rewrite.plan_tree import Expression
+from statemigrate.rewrite.plan_tree import PlanExpression
 
 _UNITS = (
     ("day", 86_400_000_000),
@@ -137,7 +137,7 @@ class KeyMeaning:
     name: str
     expression: str
     window: Window | None = None
-    tree: Expression | None = field(default=None, compare=False, repr=False)
+    tree: PlanExpression | None = field(default=None, compare=False, repr=False)
 
 
 Meanings = Mapping[int, tuple[KeyMeaning, ...]]

@@ -45,7 +45,7 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.checks import id_before, in_order
-from statemigrate.rewrite.checksums import NAMES, Tally
+from statemigrate.rewrite.checksums import NAMES, RowsChecksum
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.report import Checksum
 from statemigrate.rewrite.rocksdb_writing import RocksDBStore
@@ -278,7 +278,7 @@ class PartitionTask:
                 store.name: StoreFiles(self._store_address(partition, store), Path(scratch))
                 for store in self.operator.stores
             }
-            totals = {each.number: Tally() for each in self.families}
+            totals = {each.number: RowsChecksum() for each in self.families}
             for batch in batches:
                 _check_partition(batch, partition)
                 for each in self.families:
@@ -305,16 +305,16 @@ class PartitionTask:
                     yield _row(partition, file=name, piece=piece)
 
 
-def _put(batch: pa.RecordBatch, each: Written, store: StoreFiles) -> Tally:
+def _put(batch: pa.RecordBatch, each: Written, store: StoreFiles) -> RowsChecksum:
     """Write the rows of one family in a batch, and count them."""
     is_own = pc.equal(batch["family"], each.number)
     own = batch if pc.all(is_own).as_py() else batch.filter(is_own)
     if not own.num_rows:
-        return Tally()
+        return RowsChecksum()
     store.put(each.family, own[f"key_{each.number}"], own[f"value_{each.number}"])
     sums = [own[name].to_numpy(zero_copy_only=False).astype(np.uint64).sum() for name in NAMES]
     checksum = Checksum.of(own.num_rows, *sums)
-    return Tally(checksum, pc.sum(own[ORIGINS]).as_py(), pc.sum(own[MERGED]).as_py())
+    return RowsChecksum(checksum, pc.sum(own[ORIGINS]).as_py(), pc.sum(own[MERGED]).as_py())
 
 
 def _check_partition(batch: pa.RecordBatch, partition: int) -> None:
@@ -353,7 +353,7 @@ def _row(
 # What tasks give back, taken by the driver: files where only it can write, and reports.
 
 
-def deliver(rows: Iterable[Any], target: Files) -> Iterator[tuple[int, dict[int, Tally]]]:
+def deliver(rows: Iterable[Any], target: Files) -> Iterator[tuple[int, dict[int, RowsChecksum]]]:
     """Put the files in ``rows`` of tasks where they belong; yield each partition's report.
 
     A report has, by the place of a family in the plan, what was written of it. The rows of one
@@ -391,5 +391,5 @@ class _Unfinished:
             self._name = None
 
 
-def _report(text: str) -> dict[int, Tally]:
-    return {int(number): Tally.from_json(each) for number, each in json.loads(text).items()}
+def _report(text: str) -> dict[int, RowsChecksum]:
+    return {int(number): RowsChecksum.from_json(each) for number, each in json.loads(text).items()}

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from statemigrate.errors import FormatError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.lenses import Chain, Change, Lens
+from statemigrate.lenses import Change, Lens, LensChain
 
 _DERIVED = ("upgrade", "downgrade", "upgrade_table")
 _OF_KEYS = ("new_key", "rekey", "merge")
@@ -63,11 +63,11 @@ def _assign(module: ModuleType, change: Change) -> None:
         setattr(module, name, value)
 
 
-def _chain(path: Path, line: int | None, written: object) -> Chain:
-    if isinstance(written, Chain):
+def _chain(path: Path, line: int | None, written: object) -> LensChain:
+    if isinstance(written, LensChain):
         return written
     if isinstance(written, Lens):
-        return Chain((written,))
+        return LensChain((written,))
     raise _wrong(
         "SM-LENS-008",
         path,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statemigrate.formats import Format
-from statemigrate.formats.schema.matching import Pair, Path, Reason, unpaired
+from statemigrate.formats.schema.matching import FieldPair, Path, Reason, unpaired
 from statemigrate.formats.schema.nodes import (
     NULL,
     Array,
@@ -31,8 +31,8 @@ from statemigrate.scripts.source import (
     Break,
     Comment,
     Doc,
-    Entry,
     Indent,
+    LiteralEntry,
     assigned_or_empty,
     call,
     default_of,
@@ -63,7 +63,7 @@ class Functions:
         self.sources: dict[str, str] = {direction: ""}
         self.drops: list[str] = []
 
-    def pairs(self, source: Record, target: Record) -> tuple[Pair, ...]:
+    def pairs(self, source: Record, target: Record) -> tuple[FieldPair, ...]:
         """Pair the fields of two records, so that the way back undoes the way there."""
         if self.forward:
             return matched_fields(source, target)
@@ -243,7 +243,7 @@ def _comment(question: str) -> Comment:
     return Comment(f"{_WORD} {question}", " Delete this line once it is right.")
 
 
-_Pairs = Mapping[Path, Pair]
+_Pairs = Mapping[Path, FieldPair]
 
 
 class Converter:
@@ -259,23 +259,25 @@ class Converter:
         result = dict_literal(entries, self._lost(old, new, ""))
         self.functions.define(self.functions.direction, result, statements=scope.statements)
 
-    def _entries(self, scope: Scope, old: Record, new: Record, where: str) -> list[Entry]:
+    def _entries(self, scope: Scope, old: Record, new: Record, where: str) -> list[LiteralEntry]:
         pairs = {pair.new: pair for pair in self.functions.pairs(old, new)}
         return [self._entry(scope, pairs, (f.name,), f, where) for f in new.fields]
 
-    def _entry(self, scope: Scope, pairs: _Pairs, path: Path, field: Field, where: str) -> Entry:
+    def _entry(
+        self, scope: Scope, pairs: _Pairs, path: Path, field: Field, where: str
+    ) -> LiteralEntry:
         inner = without_none(field.type)
         if path in pairs:
             return self._carried(scope, pairs[path], field, where)
         if isinstance(inner, Record) and any(other[: len(path)] == path for other in pairs):
             fields = [self._entry(scope, pairs, (*path, f.name), f, where) for f in inner.fields]
-            return Entry(field.name, dict_literal(fields))
+            return LiteralEntry(field.name, dict_literal(fields))
         return self._filled(field, _label(where, *path))
 
-    def _filled(self, field: Field, label: str) -> Entry:
+    def _filled(self, field: Field, label: str) -> LiteralEntry:
         value = default_of(field)
         ask = added if self.functions.forward else removed
-        return Entry(field.name, value, (ask(label, value),))
+        return LiteralEntry(field.name, value, (ask(label, value),))
 
     def _lost(self, old: Record, new: Record, where: str) -> list[Doc]:
         """Ask about each old field that becomes nothing; on the way back note it instead.
@@ -289,7 +291,7 @@ class Converter:
         self.functions.drops += lost
         return []
 
-    def _carried(self, scope: Scope, pair: Pair, field: Field, where: str) -> Entry:
+    def _carried(self, scope: Scope, pair: FieldPair, field: Field, where: str) -> LiteralEntry:
         source, old = scope.find(pair.old)
         label = _label(where, *pair.new)
         asked: list[Doc] = []
@@ -297,9 +299,9 @@ class Converter:
         if value is None:
             value = default_of(field)
             asked = [unconverted(label, without_none(field.type), value)]
-        return Entry(field.name, value, (*self._origin(pair, where), *asked))
+        return LiteralEntry(field.name, value, (*self._origin(pair, where), *asked))
 
-    def _origin(self, pair: Pair, where: str) -> list[Doc]:
+    def _origin(self, pair: FieldPair, where: str) -> list[Doc]:
         # Asked once: the way back follows from the answer.
         if not self.functions.forward or pair.reason == Reason.KEPT:
             return []
@@ -382,7 +384,7 @@ def _converted(source: Doc, old: Node, new: Node, label: str, asked: list[Doc]) 
     return found.apply(source)
 
 
-def _is_unchanged(old: Record, entries: list[Entry]) -> bool:
+def _is_unchanged(old: Record, entries: list[LiteralEntry]) -> bool:
     same = {e.name for e in entries if e.value == item_of(ARGUMENT, e.name)}
     return same == {field.name for field in old.fields} and len(same) == len(entries)
 

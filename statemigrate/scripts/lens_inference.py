@@ -13,7 +13,13 @@ from statemigrate import lenses
 from statemigrate.errors import FormatError, ScriptError, did_you_mean
 from statemigrate.formats import Format
 from statemigrate.formats.schema.fingerprint import layout
-from statemigrate.formats.schema.matching import Pair, Reason, field_addresses, kind_of, unpaired
+from statemigrate.formats.schema.matching import (
+    FieldPair,
+    Reason,
+    field_addresses,
+    kind_of,
+    unpaired,
+)
 from statemigrate.formats.schema.nodes import (
     Array,
     Field,
@@ -24,7 +30,7 @@ from statemigrate.formats.schema.nodes import (
     without_none,
 )
 from statemigrate.formats.schema.resolution import matched_fields
-from statemigrate.lenses import Chain, Change, Lens
+from statemigrate.lenses import Change, Lens, LensChain
 from statemigrate.lenses.types import ddl_of
 from statemigrate.quoting import argument
 from statemigrate.scripts.inference import added, library_imports, moved, narrowed, question
@@ -95,7 +101,7 @@ def _is_chain(value: Any) -> bool:
 
 def _given(value: Any) -> Any:
     if _is_chain(value):
-        return Chain(tuple(each.lens for each in value))
+        return LensChain(tuple(each.lens for each in value))
     return value.function if isinstance(value, Name) else value
 
 
@@ -151,7 +157,7 @@ def declaration(old: Format, new: Format, renames: Mapping[str, str] | None = No
     _check(new, given.values(), "new")
     calls = list(_between(old.schema, new.schema, (), given))
     try:
-        Change.of(Chain(tuple(each.lens for each in calls)), old, new)
+        Change.of(LensChain(tuple(each.lens for each in calls)), old, new)
     except (ScriptError, FormatError) as cause:
         raise NotDeclarableError(f"{cause.summary} Expected {cause.expected}") from cause
     names = {"lens", *(name for each in calls for name in each.names)}
@@ -229,7 +235,7 @@ def _renamed(one: Path, other: Path, at: Path) -> Iterator[LensCall]:
         yield LensCall("move", (_joined(at, one), _joined(at, other)))
 
 
-def _moved(old: Record, new: Record, pairs: Sequence[Pair], at: Path) -> Iterator[LensCall]:
+def _moved(old: Record, new: Record, pairs: Sequence[FieldPair], at: Path) -> Iterator[LensCall]:
     """Fields that go into a struct or out of one: as a whole, or one by one."""
     whole = {}
     for name, record, paths in _structs(old, new, pairs):
@@ -252,7 +258,7 @@ def _moved(old: Record, new: Record, pairs: Sequence[Pair], at: Path) -> Iterato
 
 
 def _structs(
-    old: Record, new: Record, pairs: Sequence[Pair]
+    old: Record, new: Record, pairs: Sequence[FieldPair]
 ) -> Iterator[tuple[str, Record, list[Path]]]:
     """The structs that only one side has, with the old paths of fields that come or go."""
     for record, other, is_new in ((new, old, True), (old, new, False)):

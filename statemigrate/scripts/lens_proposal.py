@@ -28,7 +28,7 @@ from statemigrate.formats.schema.nodes import (
     with_none,
     without_none,
 )
-from statemigrate.lenses import Chain, Change
+from statemigrate.lenses import Change, LensChain
 from statemigrate.lenses.types import ddl_of, format_of
 from statemigrate.scripts.lens_inference import LensCall, Name, Path
 
@@ -48,7 +48,7 @@ _SEPARATORS = (" ", ",", ", ", "-", "/", ":", ";", "_", ".", "|")
 
 
 @dataclass(frozen=True)
-class Pair:
+class HandWrittenPair:
     """Two functions between two formats; ``downgrade`` is None if there is no way back.
 
     ``constants`` are the texts and numbers that their source names: values that they may know.
@@ -71,7 +71,7 @@ class Proposal:
     open_fields: Mapping[str, str]
 
 
-def proposal(pair: Pair, names: Names | None = None) -> Proposal:
+def proposal(pair: HandWrittenPair, names: Names | None = None) -> Proposal:
     """The lenses that do what a pair does, as far as values show it.
 
     With ``names`` a field that no other lens makes may be made by `function`.
@@ -81,7 +81,7 @@ def proposal(pair: Pair, names: Names | None = None) -> Proposal:
     found = dict(search.open_fields)
     if not found:
         try:
-            Change.of(Chain(tuple(each.lens for each in calls)), pair.old, pair.new)
+            Change.of(LensChain(tuple(each.lens for each in calls)), pair.old, pair.new)
         except (ScriptError, FormatError) as cause:
             name = str(cause.data.get("field") or cause.data.get("lens") or "")
             found[name] = f"{cause.summary} Expected {cause.expected}, found {cause.found}"
@@ -154,7 +154,7 @@ def _text(path: Path) -> str:
 class _Search:
     """The search for the lenses of one pair."""
 
-    pair: Pair
+    pair: HandWrittenPair
     names: Names | None
     open_fields: dict[str, str] = field(default_factory=dict)
 
@@ -518,7 +518,9 @@ class _Search:
             return
         yield [LensCall(name, (_text(new), list(inner.calls)))]
 
-    def _within(self, new: Path, old: Path, key: Any, of_map: bool, one: Node, other: Node) -> Pair:
+    def _within(
+        self, new: Path, old: Path, key: Any, of_map: bool, one: Node, other: Node
+    ) -> HandWrittenPair:
         base = next((v for v, _ in self.known if _at(v, old[:-1] or ()) is not None), None)
         base_new = next((m for _, m in self.known if _at(m, new[:-1] or ()) is not None), None)
 
@@ -533,7 +535,7 @@ class _Search:
             return element
 
         down = self.pair.downgrade
-        return Pair(
+        return HandWrittenPair(
             _format(without_none(one), self.pair.old),
             _format(without_none(other), self.pair.new),
             through(self.pair.upgrade, base, old, new),
@@ -575,7 +577,7 @@ class _Search:
 
     def _change(self, calls: Sequence[LensCall], old: Record, new: Record) -> Change | None:
         try:
-            chain = Chain(tuple(each.lens for each in calls))
+            chain = LensChain(tuple(each.lens for each in calls))
             return Change.of(chain, format_of(old, self.pair.old), format_of(new, self.pair.new))
         except (ScriptError, FormatError):
             return None

@@ -13,7 +13,7 @@ from statemigrate.migration import Migration
 from statemigrate.migration.migration import takes_key
 from statemigrate.scripts.inference import library_imports
 from statemigrate.scripts.lens_inference import LensCall, Name, Path, lens_source
-from statemigrate.scripts.lens_proposal import Pair, proposal
+from statemigrate.scripts.lens_proposal import HandWrittenPair, proposal
 from statemigrate.scripts.loading import Script, load
 from statemigrate.scripts.source import identifier, render
 
@@ -46,7 +46,7 @@ def declared(script: Script, migration: Migration, examples: Sequence[Any] = ())
     _check(script, migration, tree)
     assert migration.old is not None and migration.upgrade is not None, "checked"  # noqa: S101, PT018
     expressions = _Expressions(tree, migration.downgrade is not None)
-    pair = Pair(
+    pair = HandWrittenPair(
         migration.old,
         migration.new,
         migration.upgrade,

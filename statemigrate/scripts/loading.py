@@ -20,7 +20,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError, ScriptError, StatemigrateError
-from statemigrate.migration import Question
+from statemigrate.migration import OpenQuestion
 from statemigrate.migration.migration import imported_inside
 from statemigrate.scripts.checksums import code_checksum
 from statemigrate.scripts.declared import declare
@@ -133,11 +133,11 @@ class Script:
         return found if isinstance(found, dict) else {}
 
     @cached_property
-    def questions(self) -> tuple[Question, ...]:
+    def questions(self) -> tuple[OpenQuestion, ...]:
         """The comments that start with ``# QUESTION:``; text inside strings is none."""
         tokens = tokenize.generate_tokens(io.StringIO(self.source).readline)
         return tuple(
-            Question(token.start[0], token.string.removeprefix(_QUESTION).strip())
+            OpenQuestion(token.start[0], token.string.removeprefix(_QUESTION).strip())
             for token in tokens
             if token.type == tokenize.COMMENT and token.string.startswith(_QUESTION)
         )

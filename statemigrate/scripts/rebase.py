@@ -16,7 +16,7 @@ from pathlib import Path
 
 from statemigrate.errors import FormatError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.formats.merging import Difference, MergeOutcome, merge
+from statemigrate.formats.merging import FieldDifference, MergeOutcome, merge
 from statemigrate.migration import Migration
 from statemigrate.scripts.generated_script import prove_formats
 from statemigrate.scripts.loading import Script
@@ -114,7 +114,7 @@ class _Rebasing:
         source = self._script.source
         return RebasedScript(was.revision, path, source, text, old, merged.format, asked)
 
-    def _question(self, each: Difference) -> str:
+    def _question(self, each: FieldDifference) -> str:
         return _QUESTIONS[each.outcome].format(name=f"`{each.name}`", others=self._others)
 
     def _assignments(

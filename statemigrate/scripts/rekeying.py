@@ -17,7 +17,7 @@ from statemigrate.scripts.inference import MARK, Transforms, infer_transforms, l
 from statemigrate.scripts.source import (
     Comment,
     Doc,
-    Entry,
+    LiteralEntry,
     call,
     dict_literal,
     item_of,
@@ -157,14 +157,14 @@ def _merge(new: Format, merging: Mapping[str, Merging]) -> Iterator[str]:
         yield f"{_MERGE}\n    return {render(dict_literal(entries), 4)}"
 
 
-def _merged_field(name: str, rule: Merging | None) -> Entry:
+def _merged_field(name: str, rule: Merging | None) -> LiteralEntry:
     one, other = item_of("first", name), item_of("second", name)
     if rule is None:
         asked = _question(f"of `{name}`, {_MEETING}")
-        return Entry(name, one, (asked,))
+        return LiteralEntry(name, one, (asked,))
     if rule == "add":
-        return Entry(name, (one, " + ", other))
-    return Entry(name, call(_FUNCTIONS[rule][0], one, other))
+        return LiteralEntry(name, (one, " + ", other))
+    return LiteralEntry(name, call(_FUNCTIONS[rule][0], one, other))
 
 
 def _question(text: str) -> Comment:

@@ -187,7 +187,7 @@ def _in_quotes(escaped: str, single: bool) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LiteralEntry:
     """One field of a dict literal, under the questions about it."""
 
     name: str
@@ -226,7 +226,7 @@ def dict_of(value: Doc, each: str, items: Doc) -> Doc:
     return ("{key: ", value, f" for key, {each} in ", items, ".items()}")
 
 
-def dict_literal(entries: Sequence[Entry], remarks: Sequence[Doc] = ()) -> Doc:
+def dict_literal(entries: Sequence[LiteralEntry], remarks: Sequence[Doc] = ()) -> Doc:
     """``{"name": value, ...}``, one line a field, and below them ``remarks``, comments."""
     lines = [line for entry in entries for line in _entry(entry)]
     return _lines("{", [*lines, *remarks], "}")
@@ -237,7 +237,7 @@ def list_literal(items: Sequence[Doc]) -> Doc:
     return _lines("[", ((item, ",") for item in items), "]")
 
 
-def _entry(entry: Entry) -> list[Doc]:
+def _entry(entry: LiteralEntry) -> list[Doc]:
     return [*entry.questions, (f"{quoted(entry.name)}: ", entry.value, ",")]
 
 
@@ -284,7 +284,7 @@ def zero_item(node: Node) -> Doc:
 def literal(value: Any) -> Doc:
     """Return a plain value as source; dicts and lists take one line an item."""
     if isinstance(value, dict):
-        return dict_literal([Entry(name, literal(each)) for name, each in value.items()])
+        return dict_literal([LiteralEntry(name, literal(each)) for name, each in value.items()])
     if isinstance(value, list):
         return list_literal([literal(each) for each in value])
     return leaf_literal(value)

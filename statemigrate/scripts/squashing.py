@@ -21,7 +21,7 @@ _ONLY_REWRITING = ("new_key", "rekey", "merge", "upgrade_table")
 
 
 @dataclass(frozen=True)
-class Part:
+class SquashedScript:
     """A script that is squashed, and the file that it is copied to."""
 
     script: Script
@@ -37,7 +37,9 @@ class Part:
         return f"{store}_{since}{self.migration.revision}"
 
 
-def parts_up_to(lineage: Lineage, revision: str, scripts: Sequence[Script]) -> tuple[Part, ...]:
+def parts_up_to(
+    lineage: Lineage, revision: str, scripts: Sequence[Script]
+) -> tuple[SquashedScript, ...]:
     """The scripts up to ``revision`` that one can take the place of, oldest first.
 
     A baseline is not among them: a checkpoint's oldest family has its name by it. Raises
@@ -45,7 +47,9 @@ def parts_up_to(lineage: Lineage, revision: str, scripts: Sequence[Script]) -> t
     """
     by_path = {str(each.path): each for each in scripts}
     found = tuple(
-        Part(by_path[each.path], each) for each in lineage.applied(revision) if not each.is_baseline
+        SquashedScript(by_path[each.path], each)
+        for each in lineage.applied(revision)
+        if not each.is_baseline
     )
     if len(found) < 2:
         raise _refused(lineage.store, f"{len(found)} scripts with functions up to {revision}")
@@ -88,7 +92,7 @@ def _refused(store: str, found: str, revision: str | None = None) -> ScriptError
     )
 
 
-def of_lenses(parts: Sequence[Part]) -> str | None:
+def of_lenses(parts: Sequence[SquashedScript]) -> str | None:
     """One script with the lenses of all; None if one has no lenses, or lenses that name functions.
 
     It has to be proven equal: what lies between two scripts is not checked any more.
@@ -110,7 +114,7 @@ def of_lenses(parts: Sequence[Part]) -> str | None:
     return _text(parts, [imports], f"change = lens(\n{body})")
 
 
-def _lenses_of(part: Part) -> list[ast.expr] | None:
+def _lenses_of(part: SquashedScript) -> list[ast.expr] | None:
     """The arguments of a script's ``change = lens(...)``."""
     if part.migration.change is None:
         return None
@@ -124,7 +128,7 @@ def _lenses_of(part: Part) -> list[ast.expr] | None:
     return None
 
 
-def of_functions(parts: Sequence[Part]) -> str:
+def of_functions(parts: Sequence[SquashedScript]) -> str:
     """One script that calls the functions of all, one after the other, from their copies."""
     imports, statements = [], []
     has_back = all(part.migration.downgrade is not None for part in parts)
@@ -160,7 +164,9 @@ def of_functions(parts: Sequence[Part]) -> str:
     return _text(parts, imports, "\n\n\n".join([*code, *functions]), is_called=True)
 
 
-def _text(parts: Sequence[Part], imports: Sequence[str], code: str, is_called: bool = False) -> str:
+def _text(
+    parts: Sequence[SquashedScript], imports: Sequence[str], code: str, is_called: bool = False
+) -> str:
     first, last = parts[0].migration, parts[-1].migration
     assert first.old is not None, "no baseline is squashed"  # noqa: S101
     kinds = {type(each).__name__ for each in (first.old, last.new)}
@@ -215,7 +221,7 @@ def _text(parts: Sequence[Part], imports: Sequence[str], code: str, is_called: b
     )
 
 
-def _drops(parts: Sequence[Part]) -> tuple[str, ...]:
+def _drops(parts: Sequence[SquashedScript]) -> tuple[str, ...]:
     """What one of them loses on purpose, of the fields that the formats at both ends have."""
     from statemigrate.formats.schema.matching import field_addresses
 
@@ -226,7 +232,7 @@ def _drops(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(name for name in names if name in known)
 
 
-def copied_files(directory: Path, parts: Sequence[Part]) -> dict[Path, bytes]:
+def copied_files(directory: Path, parts: Sequence[SquashedScript]) -> dict[Path, bytes]:
     """The files of the package with the scripts that are squashed."""
     folder = directory / FOLDER
     found = {folder / "__init__.py": b'"""Scripts that were squashed into others."""\n'}

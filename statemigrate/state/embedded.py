@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from statemigrate.blocks import in_blocks, record_size
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, dual_access
-from statemigrate.embedded.committed import CommittedPartition, CommittedState, hold
+from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
 from statemigrate.embedded.families import list_key
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.processes import cores, shared_out
@@ -21,7 +21,7 @@ from statemigrate.families import Span
 from statemigrate.files.open import files_to_read
 from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
-from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.keys import TupleKeyCodec, shown_key
 from statemigrate.state.protocol import (
     ALL,
     Collisions,
@@ -62,7 +62,7 @@ class PartitionBlocks:
     ``shown`` turns bytes into a key's columns.
     """
 
-    committed: CommittedState
+    committed: CommittedVersion
     plan: StorePlan
     shown: Shown
 
@@ -126,7 +126,7 @@ def _written(blocks: PartitionBlocks, block: Block, number: int) -> Iterator[dic
     yield {"entries": done, "is_complete": True}
 
 
-def _part(committed: CommittedState, number: int) -> Path:
+def _part(committed: CommittedVersion, number: int) -> Path:
     return committed.working / f"blocks-{number}"
 
 
@@ -140,7 +140,7 @@ _AT_ONCE = 256
 class Partitions:
     """The families of one store in all partitions; ``shown`` turns bytes into a key's columns."""
 
-    committed: CommittedState
+    committed: CommittedVersion
     families: tuple[StoredFamily, ...]
     shown: Callable[[bytes], tuple[Any, ...]]
 
@@ -354,17 +354,19 @@ class EmbeddedState:
 
 def _shown(key: StructType, plan: StorePlan, *, element: bool = False) -> Any:
     user_key = plan.declared.user_key
-    codec = KeyCodec(key), None if user_key is None else KeyCodec(user_key)
+    codec = TupleKeyCodec(key), None if user_key is None else TupleKeyCodec(user_key)
     return partial(_shown_element if element else shown_key, *codec)
 
 
-def _shown_element(keys: KeyCodec, user_keys: KeyCodec | None, data: bytes) -> tuple[Any, ...]:
+def _shown_element(
+    keys: TupleKeyCodec, user_keys: TupleKeyCodec | None, data: bytes
+) -> tuple[Any, ...]:
     return shown_key(keys, user_keys, list_key(data))
 
 
 def _encoded(schema: StructType, plan: StorePlan, key: tuple[Any, ...]) -> bytes:
     width = len(schema)
-    data = KeyCodec(schema).encode(key[:width])
+    data = TupleKeyCodec(schema).encode(key[:width])
     if plan.declared.user_key is not None and len(key) > width:
-        data += KeyCodec(plan.declared.user_key).encode(key[width:])
+        data += TupleKeyCodec(plan.declared.user_key).encode(key[width:])
     return data

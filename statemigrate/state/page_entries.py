@@ -22,8 +22,8 @@ from statemigrate.pages.record import PagesRecord
 from statemigrate.pages.rows import arrow_schema
 from statemigrate.pages.startup import check_recorded
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import KeyCodec
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.state.rows import UserRows, begins_with, timestamps
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class KeyColumns:
         width = len(self.key)
         parts = ((self.key, key[:width]), (self.user_key, key[width:]))
         return b"".join(
-            KeyCodec(_first(columns, len(values))).encode(values)
+            TupleKeyCodec(_first(columns, len(values))).encode(values)
             for columns, values in parts
             if columns is not None and values
         )
@@ -63,13 +63,13 @@ class KeyColumns:
         found = [self._codec.split(data) for data in keys]
         arrays = [_structs(self.key, [key for key, _ in found])]
         if self.user_key is not None:
-            codec = KeyCodec(self.user_key)
+            codec = TupleKeyCodec(self.user_key)
             arrays.append(_structs(self.user_key, [codec.decode(rest) for _, rest in found]))
         return arrays
 
     @cached_property
-    def _codec(self) -> KeyCodec:
-        return KeyCodec(self.key)
+    def _codec(self) -> TupleKeyCodec:
+        return TupleKeyCodec(self.key)
 
 
 def _first(columns: StructType, count: int) -> StructType:
@@ -81,7 +81,7 @@ def _first(columns: StructType, count: int) -> StructType:
 def _structs(columns: StructType, keys: Sequence[tuple[Any, ...]]) -> Any:
     import pyarrow as pa
 
-    plain = RowCodec(columns).to_value
+    plain = TupleCodec(columns).to_value
     return pa.array([plain(key) for key in keys], pa.struct(list(arrow_schema(columns))))
 
 

@@ -19,7 +19,7 @@ from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.families import list_key
 from statemigrate.formats import Format, Value
 from statemigrate.formats.arrow_values import plain_array, plain_values
-from statemigrate.processor.keys import KeyCodec, shown_key
+from statemigrate.processor.keys import TupleKeyCodec, shown_key
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.envelopes import EnvelopesOf
 from statemigrate.state.page_entries import EntryRows
@@ -219,9 +219,9 @@ class EmbeddedRows(_PlainRows):
                     yield found
 
     @cached_property
-    def _codecs(self) -> tuple[KeyCodec, KeyCodec | None]:
+    def _codecs(self) -> tuple[TupleKeyCodec, TupleKeyCodec | None]:
         user_key = _struct_type(self.store.user_key)
-        return KeyCodec(self.state.key), None if user_key is None else KeyCodec(user_key)
+        return TupleKeyCodec(self.state.key), None if user_key is None else TupleKeyCodec(user_key)
 
     def _batch(
         self, partition: int, block: list[tuple[bytes, bytes]], numbers: dict[str, int]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import (
     Declared,
-    Settings,
+    DeploymentSettings,
     StoredFamily,
     StoredStore,
     StorePlan,
@@ -250,7 +250,7 @@ def planned(
     elif len({family.revision for family in stored.families}) > 1:
         raise unscripted(state.checkpoint, store)
     declared = Declared(store, stored.kind, target, _struct(stored.user_key))
-    settings = Settings(targets=project.targets, accept_edited=project.accept_edited)
+    settings = DeploymentSettings(targets=project.targets, accept_edited=project.accept_edited)
     return plan_store(declared, lineage, stored, settings, rewrites=rewrites)
 
 

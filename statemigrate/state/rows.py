@@ -21,7 +21,7 @@ from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.rows.hashing import hash_of
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
-from statemigrate.checkpoint.state import StoredFamily
+from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.errors import ValueMismatchError, shown
 from statemigrate.formats.arrow_values import plain_array
 from statemigrate.quoting import is_text
@@ -41,7 +41,7 @@ class UserRows:
     format 4: those of one key stand together.
     """
 
-    stored: StoredFamily
+    stored: OperatorFamily
     grouped: bool = False
 
     @property
@@ -102,7 +102,7 @@ class UserRows:
         return sum(len(keys) for keys, _ in self.stored.raw(partition))
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition, some thousands at a time. Raises as `StoredFamily.rows`."""
+        """The rows of a partition, some thousands at a time. Raises as `OperatorFamily.rows`."""
         found = (
             self._batch(keys, values, partition)
             for keys, values in self.stored.rows(partition)
@@ -257,7 +257,7 @@ def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from rows.take(arrow_array(order)).to_batches(max_chunksize=_MANY)
 
 
-def is_variable(stored: StoredFamily) -> bool:
+def is_variable(stored: OperatorFamily) -> bool:
     """Whether a family is of a processor of ``transformWithState``."""
     return kind_of(stored.operator.name) is VARIABLES
 

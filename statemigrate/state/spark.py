@@ -17,7 +17,7 @@ from statemigrate.errors import TransformError
 from statemigrate.files import Files
 from statemigrate.formats import Value
 from statemigrate.formats.escaped_text import visible
-from statemigrate.migration import Path
+from statemigrate.migration import MigrationPath
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.protocol import (
     ALL,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # A family as its files have it: rows, and what of a row is its key and its value.
 
 
-class Read(Protocol):
+class ValueReader(Protocol):
     """Reads what a row has as its value; it can travel to other processes."""
 
     def __call__(self, held: Any) -> tuple[bytes, Value]:
@@ -94,7 +94,7 @@ class Reading:
     family: str
     rows: StoredRows
     key_of: KeyRows
-    value_of: Read
+    value_of: ValueReader
 
     def entries(self, key: Sequence[Any] | None = None) -> Iterator[Entry]:
         """Keys and values to be shown, of list state an element each.
@@ -160,7 +160,7 @@ def _worked(
 def _picked(
     part: Part,
     batches: Iterator[Any],
-    value_of: Read,
+    value_of: ValueReader,
     shares: Mapping[int, Share],
     ticks: Ticks,
 ) -> Iterator[tuple[Any, bytes, Value]]:
@@ -248,7 +248,7 @@ def _refused(plan: StorePlan, family: StoredFamily, entries: Iterator[Entry]) ->
     return iter(())
 
 
-def _migrated(plan: StorePlan, path: Path, entries: Iterator[Entry]) -> Iterator[Entry]:
+def _migrated(plan: StorePlan, path: MigrationPath, entries: Iterator[Entry]) -> Iterator[Entry]:
     conform = plan.target.format.conform
     for key, value in entries:
         try:
@@ -271,7 +271,7 @@ class OperatorState(Protocol):
     def rows(self, family: StoredFamily) -> StoredRows | None:
         """A family's rows; None for one that is still to be made."""
 
-    def value_of(self, family: StoredFamily) -> Read:
+    def value_of(self, family: StoredFamily) -> ValueReader:
         """How its values are read."""
 
 
@@ -295,7 +295,7 @@ class CombinedState:
         """See `OperatorState`."""
         return self._of(family.name).rows(family)
 
-    def value_of(self, family: StoredFamily) -> Read:
+    def value_of(self, family: StoredFamily) -> ValueReader:
         """See `OperatorState`."""
         return self._of(family.name).value_of(family)
 

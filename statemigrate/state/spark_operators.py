@@ -18,7 +18,7 @@ from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import BASE, Lineage
 from statemigrate.native.deployment_check import StoreRecord, read_record
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.quoting import argument
 from statemigrate.state.rows import UserRows
 from statemigrate.state.stored_checkpoint import StoredCheckpoint
@@ -94,7 +94,7 @@ class StructValues:
 
     def __init__(self, fmt: Format) -> None:
         self._format = fmt
-        self._codec = RowCodec(fmt.struct_type())
+        self._codec = TupleCodec(fmt.struct_type())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StructValues, (self._format,)

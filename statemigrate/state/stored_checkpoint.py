@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.operators.shapes import GROUP_STATE, OperatorShape
-from statemigrate.checkpoint.state import CommittedState, StoredFamily
+from statemigrate.checkpoint.state import CommittedState, OperatorFamily
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import files_to_read
@@ -56,7 +56,7 @@ class StoredCheckpoint(SparkCheckpoint):
         """The state of the batch."""
         return CommittedState(self.files, self._chosen_batch)
 
-    def family(self, operator: int, store: str, family: str) -> StoredFamily:
+    def family(self, operator: int, store: str, family: str) -> OperatorFamily:
         """A family of an operator, by Spark's names."""
         return next(
             each
@@ -111,7 +111,7 @@ class StoredCheckpoint(SparkCheckpoint):
         variable = next(iter(self.variables().values()), None)
         return StructType() if variable is None else self.types(variable).key
 
-    def _families_of(self, operator: int) -> list[StoredFamily]:
+    def _families_of(self, operator: int) -> list[OperatorFamily]:
         (shape,) = (each for each in self._shapes if each.number == operator)
         return list(self.state.of_operator(shape))
 
@@ -120,7 +120,7 @@ class StoredCheckpoint(SparkCheckpoint):
         return self.state.shape.operators
 
 
-def has_envelopes(family: StoredFamily) -> bool:
+def has_envelopes(family: OperatorFamily) -> bool:
     """Whether a function's state is in envelopes."""
     for each in family.family.value["fields"]:
         if each["name"] == GROUP_STATE and isinstance(each["type"], dict):

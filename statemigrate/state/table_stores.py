@@ -21,7 +21,7 @@ from statemigrate.checkpoint.operators.catalogue import (
 )
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.state import CommittedState
-from statemigrate.checkpoint.state import StoredFamily as SparkFamily
+from statemigrate.checkpoint.state import OperatorFamily as SparkFamily
 from statemigrate.errors import TransformError
 from statemigrate.files.cached import Remembered
 from statemigrate.formats import Format
@@ -33,7 +33,7 @@ from statemigrate.state.rows import UserRows, is_variable
 
 if TYPE_CHECKING:
     from statemigrate.formats import Format
-    from statemigrate.migration import Lineage, Path
+    from statemigrate.migration import Lineage, MigrationPath
     from statemigrate.native.deployment_check import StoreRecord
     from statemigrate.pages.record import PagesRecord
 
@@ -76,11 +76,11 @@ class FamilyRows(Protocol):
 
 
 @dataclass(frozen=True)
-class Conversion:
+class FormatConversion:
     """Brings values of one format into another one, by a path of scripts."""
 
     source: Format
-    path: Path | None
+    path: MigrationPath | None
     target: Format
 
     def __call__(self, rows: pa.RecordBatch) -> pa.StructArray:
@@ -88,10 +88,10 @@ class Conversion:
 
         Raises `TransformError` for a value that does not migrate.
         """
-        from statemigrate.processor.rows import RowCodec
+        from statemigrate.processor.rows import TupleCodec
         from statemigrate.state.plain_rows import values_array
 
-        read = RowCodec(self.source.struct_type()).to_value
+        read = TupleCodec(self.source.struct_type()).to_value
         keys, values = plain_values(rows["key"]), plain_values(rows["value"])
         return values_array(
             (self._migrated(key, read(value)) for key, value in zip(keys, values, strict=True)),
@@ -112,7 +112,7 @@ class StorePart:
 
     rows: FamilyRows
     revision: str
-    conversion: Conversion | None = None
+    conversion: FormatConversion | None = None
 
     def values_of(self, rows: pa.RecordBatch) -> pa.StructArray:
         """The values of a batch, in the format of the store's target."""
@@ -240,7 +240,7 @@ def joined_parts(
     for rows, revision, source in parts:
         path = None if revision == target else live_path(lineage, revision, target)
         is_same = path is None and struct_of(rows.value) == struct_of(wanted)
-        conversion = None if is_same else Conversion(source, path, fmt)
+        conversion = None if is_same else FormatConversion(source, path, fmt)
         made.append(StorePart(rows, revision, conversion))
     return StoreRows(tuple(made), wanted)
 

@@ -30,7 +30,7 @@ from support.notes import FIELDS, FORMATS, NEW, OLD, REVISIONS, family, lineage
 from support.spark_variables import SparkVariables
 
 from statemigrate.access import DualAccess, DualList
-from statemigrate.deployment import Declared, Settings, StoredStore, plan_store
+from statemigrate.deployment import Declared, DeploymentSettings, StoredStore, plan_store
 from statemigrate.errors import StatemigrateError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
@@ -41,13 +41,13 @@ from statemigrate.native.worker import NativeHandle, VariableStores
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.rows import BUCKET, Unpacking, pack
 from statemigrate.pages.visit import PagedProcessor
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 KINDS = {"notes": "value", "fading": "value", "lists": "list", "maps": "map"}
 LIFE = 10
 """Milliseconds for which a value of ``fading`` lives."""
 KEY, USER_KEY = Struct("k STRING, x DOUBLE").struct_type(), Struct("n DOUBLE").struct_type()
-KEYS, USER_KEYS = KeyCodec(KEY), KeyCodec(USER_KEY)
+KEYS, USER_KEYS = TupleKeyCodec(KEY), TupleKeyCodec(USER_KEY)
 PAGES = 2
 GROUPS = [("a", 0.0), ("a", -0.0), ("b", 1.5), (None, None)]
 NUMBERS = [(0.0,), (-0.0,), (7.0,)]
@@ -258,7 +258,9 @@ class Native:
     def start(self, target: str, *, write_on_read: bool, seen: bool) -> None:
         """A deployment: what was ``seen`` of the state travels with it, or nothing was."""
         stored, drained = self._looked_at(target) if seen else (None, {})
-        given = Settings(targets=dict.fromkeys(KINDS, target), write_on_read=write_on_read)
+        given = DeploymentSettings(
+            targets=dict.fromkeys(KINDS, target), write_on_read=write_on_read
+        )
         self._deployed = Deployed(given, lineages(), stored, drained)
         self._target = target
 
@@ -333,7 +335,9 @@ class Paged:
         self.fired: list[Any] = []
 
     def start(self, target: str, *, write_on_read: bool, seen: bool) -> None:
-        given = Settings(targets=dict.fromkeys(KINDS, target), write_on_read=write_on_read)
+        given = DeploymentSettings(
+            targets=dict.fromkeys(KINDS, target), write_on_read=write_on_read
+        )
         plans = {}
         for store, kind in KINDS.items():
             here = declared(store, target)

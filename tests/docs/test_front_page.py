@@ -10,7 +10,7 @@ import pytest
 from support.pages import TOP
 
 from statemigrate.cli import main
-from statemigrate.demo.stage import Batch, Crash
+from statemigrate.demo.stage import BatchOutcome, Crash
 from statemigrate.demo.story import ActBegun, BatchDone, Killed
 
 README = (TOP / "README.md").read_text()
@@ -19,8 +19,8 @@ SCRIPT = TOP / "scripts" / "picture_of_demo.py"
 RECORDED = [
     ActBegun("Act 2: the second deployment, migrating", "what is told at length"),
     Killed(Crash(6, 4, 3)),
-    BatchDone(Batch(7, 25_000, 38_485, 4_011, 8_000, 1966.0, 1786.0, ()), migrating=True),
-    BatchDone(Batch(8, 25_000, 0, 0, 0, 1383.0, None, ("auctions",)), migrating=True),
+    BatchDone(BatchOutcome(7, 25_000, 38_485, 4_011, 8_000, 1966.0, 1786.0, ()), migrating=True),
+    BatchDone(BatchOutcome(8, 25_000, 0, 0, 0, 1383.0, None, ("auctions",)), migrating=True),
 ]
 
 

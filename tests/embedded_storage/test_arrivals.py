@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 from statemigrate.embedded import task as module
 from statemigrate.embedded.task import Arrivals
 from statemigrate.embedded.task_plan import BatchSchema
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 HALF_HOURS = [
     # An hour runs twice in New York on the first, half an hour on Lord Howe on the second.
@@ -68,7 +68,7 @@ def test_the_two_times_of_a_repeated_hour_are_keys_of_their_own(zone):
 @pytest.mark.parametrize("data_type", CORNERS, ids=str)
 def test_every_corner_case_is_grouped_as_its_bytes_are(data_type):
     keys = CORNERS[data_type]
-    codec = KeyCodec(StructType([StructField("k", data_type)]))
+    codec = TupleKeyCodec(StructType([StructField("k", data_type)]))
     found, _ = arrivals(data_type, keys)
     groups = [(data, [row.n for row in rows]) for _, data, rows in found.groups()]
     encoded = [(codec.encode((key,)), n) for n, key in enumerate(keys)]
@@ -78,7 +78,7 @@ def test_every_corner_case_is_grouped_as_its_bytes_are(data_type):
 
 
 def test_a_key_keeps_the_side_of_the_clock_change_it_is_on(zone):
-    codec = KeyCodec(StructType([StructField("k", TimestampType())]))
+    codec = TupleKeyCodec(StructType([StructField("k", TimestampType())]))
     for moment in HALF_HOURS:
         data = codec.encode((moment,))
         (local,) = codec.decode(data)

@@ -10,7 +10,13 @@ from pyspark.sql.types import StructType
 from support.notes import NEW, OLD, family, lineage, note
 
 from statemigrate.budget import Budget, run_chunk
-from statemigrate.deployment import Declared, Settings, StoredStore, dual_access, plan_store
+from statemigrate.deployment import (
+    Declared,
+    DeploymentSettings,
+    StoredStore,
+    dual_access,
+    plan_store,
+)
 from statemigrate.embedded import changelog
 from statemigrate.embedded.changelog import RECORD_BATCH, ChangelogWriter, messages, read_changelog
 from statemigrate.embedded.manifest import PartitionState
@@ -59,7 +65,7 @@ def partition(place, state):
 
 
 def test_a_backfill_migrates_no_more_at_once_than_a_block_has_room_for(partition):
-    settings = Settings(targets={"notes": NEW})
+    settings = DeploymentSettings(targets={"notes": NEW})
     declared = Declared("notes", "value", family("notes", NEW).format.struct_type(), None, None)
     stored = StoredStore("value", (family("notes", OLD),), {}, None)
     plan = plan_store(declared, lineage(), stored, settings)

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from statemigrate.errors import UnsupportedError, ValueMismatchError
-from statemigrate.processor.keys import KeyCodec, check_grouping
+from statemigrate.processor.keys import TupleKeyCodec, check_grouping
 
 floats = st.floats(allow_nan=False).filter(lambda n: n != 0)  # -0.0 is a key of its own
 moments = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1))
@@ -63,7 +63,7 @@ TYPES = {
 
 
 def codec(*types):
-    return KeyCodec(StructType([StructField(f"c{n}", each) for n, each in enumerate(types)]))
+    return TupleKeyCodec(StructType([StructField(f"c{n}", each) for n, each in enumerate(types)]))
 
 
 @st.composite

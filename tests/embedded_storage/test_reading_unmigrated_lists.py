@@ -11,7 +11,7 @@ from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import TransformError
 from statemigrate.formats import Struct
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 KEY = StructType([StructField("entity", StringType())])
 SHELF = StructType([StructField("shelf", IntegerType())])
@@ -58,12 +58,14 @@ def read(root, kind, key, value, *, user_key=None):
 
 
 def test_an_unmigrated_list_is_read_in_the_target_format(tmp_path):
-    found = read(tmp_path, "list", KeyCodec(KEY).encode(("ada",)), [{"tag": "x"}, {"tag": "y"}])
+    found = read(
+        tmp_path, "list", TupleKeyCodec(KEY).encode(("ada",)), [{"tag": "x"}, {"tag": "y"}]
+    )
     assert found == [(("ada",), [{"label": "X"}, {"label": "Y"}])]
 
 
 def test_a_map_entry_that_does_not_migrate_is_named_with_its_own_key(tmp_path):
-    key = KeyCodec(KEY).encode(("ada",)) + KeyCodec(SHELF).encode((7,))
+    key = TupleKeyCodec(KEY).encode(("ada",)) + TupleKeyCodec(SHELF).encode((7,))
     with pytest.raises(TransformError, match="poison") as raised:
         read(tmp_path, "map", key, {"tag": "poison"}, user_key=SHELF)
     assert raised.value.data["key"] == ("ada", 7)

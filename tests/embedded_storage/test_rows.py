@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Struct
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 
 DDL = (
     "id BIGINT, name STRING, raw BINARY, at TIMESTAMP, "
@@ -18,7 +18,7 @@ DDL = (
 FORMAT = Struct(DDL)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 FORMAT_OF_ONE = Struct("at TIMESTAMP")
-CODEC = RowCodec(FORMAT.struct_type())
+CODEC = TupleCodec(FORMAT.struct_type())
 LOCAL = dt.datetime(2026, 7, 1, 12, 30, 0, 5)
 AWARE = LOCAL.astimezone(dt.UTC)
 ROW = (
@@ -50,7 +50,7 @@ def test_a_row_becomes_a_value_that_the_format_takes_and_comes_back_equal():
 
 
 def test_a_codec_travels_to_workers_as_its_schema():
-    for codec in (CODEC, RowCodec(CODEC.schema, rows=False)):
+    for codec in (CODEC, TupleCodec(CODEC.schema, rows=False)):
         sent = copy.copy(codec)
         assert sent.to_value(ROW) == VALUE
         assert repr(sent.to_tuple(VALUE)) == repr(codec.to_tuple(VALUE))
@@ -62,7 +62,7 @@ def test_nulls_stay_nulls():
 
 
 def test_one_field_and_a_row_are_tuples_too():
-    codec = RowCodec(Struct("n BIGINT").struct_type())
+    codec = TupleCodec(Struct("n BIGINT").struct_type())
     assert codec.to_value(Row(n=5)) == codec.to_value((5,)) == {"n": 5}
     assert codec.to_tuple({"n": 5}) == (5,)
 
@@ -77,7 +77,7 @@ def test_a_nested_struct_may_be_given_by_name():
 )
 def test_what_does_not_have_the_fields_is_refused(row):
     """Also a string, which has a length, and a dictionary, whose elements are its keys."""
-    codec = RowCodec(Struct("n STRING").struct_type())
+    codec = TupleCodec(Struct("n STRING").struct_type())
     with pytest.raises(ValueMismatchError, match="does not have the fields") as raised:
         codec.to_value(row)
     assert raised.value.expected == "a tuple of 1 fields: n"
@@ -99,13 +99,13 @@ def test_a_value_of_the_wrong_type_reaches_the_format_as_it_is(field, wrong):
 
 
 def test_an_empty_struct_has_an_empty_value():
-    codec = RowCodec(StructType())
+    codec = TupleCodec(StructType())
     assert codec.to_value(()) == {}
     assert codec.to_tuple({}) == ()
 
 
 def test_a_timestamp_of_the_repeated_hour_comes_back_as_the_same_moment(berlin):
-    codec = RowCodec(Struct("at TIMESTAMP").struct_type())
+    codec = TupleCodec(Struct("at TIMESTAMP").struct_type())
     for hour in (0, 1):
         moment = dt.datetime(2026, 10, 25, hour, 30, tzinfo=dt.UTC)
         row = codec.to_tuple({"at": moment})
@@ -115,7 +115,7 @@ def test_a_timestamp_of_the_repeated_hour_comes_back_as_the_same_moment(berlin):
 
 def test_spark_is_given_the_moment_and_not_the_time_on_the_clock(berlin):
     """PySpark writes a naive time of the repeated hour without a look at ``fold``."""
-    codec = RowCodec(Struct("at TIMESTAMP").struct_type(), rows=False)
+    codec = TupleCodec(Struct("at TIMESTAMP").struct_type(), rows=False)
     moments = [dt.datetime(2026, 10, 25, hour, 30, tzinfo=dt.UTC) for hour in (0, 1)]
     written = [codec.to_tuple({"at": moment})[0] for moment in moments]
     schema = StructType([StructField("at", TimestampType())])
@@ -124,7 +124,7 @@ def test_spark_is_given_the_moment_and_not_the_time_on_the_clock(berlin):
 
 
 def test_the_ends_of_time_come_back_in_every_zone(zone):
-    codec, spark = (RowCodec(Struct("at TIMESTAMP").struct_type(), rows=rows) for rows in (1, 0))
+    codec, spark = (TupleCodec(Struct("at TIMESTAMP").struct_type(), rows=rows) for rows in (1, 0))
     for local in (
         dt.datetime(1, 1, 1),
         dt.datetime(9999, 12, 31),
@@ -141,7 +141,7 @@ def test_the_ends_of_time_come_back_in_every_zone(zone):
 
 def test_an_hour_that_clocks_skip_is_the_one_after(berlin):
     """As the C library has it, by which PySpark goes."""
-    codec = RowCodec(FORMAT_OF_ONE.struct_type())
+    codec = TupleCodec(FORMAT_OF_ONE.struct_type())
     skipped = dt.datetime(2026, 3, 29, 2, 30, 0, 7)
     at = StructType([StructField("at", TimestampType())]).toInternal((skipped,))[0]
     assert codec.to_value((skipped,)) == {"at": EPOCH + dt.timedelta(microseconds=at)}

@@ -11,7 +11,7 @@ from statemigrate.access import DualAccess
 from statemigrate.errors import ValueMismatchError
 from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.processor.variables import put_row
 
 LOCAL = dt.datetime(2026, 7, 1, 12, 30)
@@ -35,7 +35,7 @@ CASES = {
 def test_a_row_becomes_a_plain_value_and_comes_back(ddl):
     given, plain = CASES[ddl]
     format_ = Struct(f"f {ddl}")
-    rows = RowCodec(format_.struct_type())
+    rows = TupleCodec(format_.struct_type())
     assert rows.to_value((given,)) == {"f": plain}
     stored = format_.decode(format_.encode({"f": plain}))
     assert repr(rows.to_tuple(stored)) == repr((given,))
@@ -43,7 +43,7 @@ def test_a_row_becomes_a_plain_value_and_comes_back(ddl):
 
 def test_a_variant_is_its_two_parts():
     format_ = Struct("f VARIANT, many ARRAY<VARIANT>")
-    for rows in (RowCodec(format_.struct_type(), rows=each) for each in (True, False)):
+    for rows in (TupleCodec(format_.struct_type(), rows=each) for each in (True, False)):
         value = rows.to_value((VariantVal(**PARTS), [VariantVal(bytearray(b"x"), b"y"), None]))
         assert value == {"f": PARTS, "many": [{"value": b"x", "metadata": b"y"}, None]}
         one, (other, nothing) = rows.to_tuple(format_.decode(format_.encode(value)))
@@ -55,7 +55,7 @@ def test_keys_of_a_map_are_taken_as_spark_takes_them():
     np, pd = pytest.importorskip("numpy"), pytest.importorskip("pandas")
     format_ = Struct("f MAP<INT, INT>, g MAP<ARRAY<INT>, DATE>, h MAP<STRUCT<x: DATE>, INT>")
     family = MemoryFamily("s", "base", format_)
-    rows = RowCodec(format_.struct_type())
+    rows = TupleCodec(format_.struct_type())
     day = dt.date(2026, 7, 1)
     given = ({np.int64(1): np.int8(2)}, {(np.int32(1), None): LOCAL}, {(pd.Timestamp(LOCAL),): 1})
     put_row(DualAccess("s", family), rows, b"k", given)

@@ -15,7 +15,7 @@ from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError
 from statemigrate.formats import Struct
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.scripts import ScriptFolder
 
 LINEAGE = ScriptFolder(example_migrations()).lineage("auctions")
@@ -28,7 +28,7 @@ USER_KEY = Struct("shelf INT").struct_type()
 
 
 def key(entity):
-    return KeyCodec(KEY).encode((entity,))
+    return TupleKeyCodec(KEY).encode((entity,))
 
 
 def old(bids, total):
@@ -175,7 +175,7 @@ def test_map_entries_have_the_maps_key_behind_the_grouping_key(tmp_path):
     def change(partition):
         opened = partition.target(TAGS, "map")
         for shelf in (2, 1):
-            opened.put(key("ada") + KeyCodec(USER_KEY).encode((shelf,)), {"tag": f"t{shelf}"})
+            opened.put(key("ada") + TupleKeyCodec(USER_KEY).encode((shelf,)), {"tag": f"t{shelf}"})
 
     stores = {"tags": StoredStore("map", (TAGS,), {}, USER_KEY.jsonValue())}
     made.write(change, putting(TAGS, "map"), stores=stores)

@@ -15,7 +15,11 @@ from statemigrate.checkpoint.operators.metadata import parse_operator, parse_pro
 from statemigrate.checkpoint.operators.schemas import FamilySchema, parse_schemas, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix, PrefixScan, RangeScan
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.changelog import ChangelogWriter, LineageItem, read_changelog
+from statemigrate.checkpoint.stores.changelog import (
+    LineageItem,
+    SparkChangelogWriter,
+    read_changelog,
+)
 from statemigrate.checkpoint.stores.files import read_snapshot
 from statemigrate.checkpoint.stores.reading import SnapshotWriter, fold, read_state_file
 from tests.support.hostile import bounded, fuzzed, refused_or_read
@@ -50,7 +54,7 @@ SCHEMAS = written_v3(
 
 def changelog(codec: str) -> bytes:
     sink = io.BytesIO()
-    writer = ChangelogWriter(sink, codec, 4, [LineageItem(3, "a-b")])
+    writer = SparkChangelogWriter(sink, codec, 4, [LineageItem(3, "a-b")])
     writer.put(Rows.from_list([b"k", b"l"]), Rows.from_list([b"v", b""]))
     writer.merge(Rows.from_list([b"k"]), Rows.from_list([b"w" * 300]))
     writer.delete(Rows.from_list([b"l"]))

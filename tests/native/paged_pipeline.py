@@ -19,7 +19,7 @@ from statemigrate.pages.page import Page
 from statemigrate.pages.record import SCHEMA, VARIABLE
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 FORMATS = {FAMILIES[CENTS]: CENTS_DDL, FAMILIES[AMOUNTS]: AMOUNTS_DDL}
 """The formats of a tally by family."""
@@ -79,7 +79,7 @@ class PagedPipeline(NativePipeline):
         from pyspark.sql.types import StructType
 
         key = StructType([StructType.fromDDL(self.rows)[self.by]])
-        codec = KeyCodec(key)
+        codec = TupleKeyCodec(key)
         for number, data in self.stored_pages().items():
             page = Page(PageId(self.pages, number, key_fingerprint(key)), data)
             for family, ddl in formats.items():

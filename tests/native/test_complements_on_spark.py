@@ -11,7 +11,7 @@ from paged_pipeline import PagedPipeline
 from pipelines import Pipeline
 
 from statemigrate import backfill, migrated, status
-from statemigrate.deployment import Declared, Settings, plan_store
+from statemigrate.deployment import Declared, DeploymentSettings, plan_store
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.scripts import ScriptFolder
 
@@ -136,7 +136,7 @@ def test_values_that_expire_and_envelopes_cannot_have_complements(scripts: Any) 
     folder = scripts.write(amounts=SCRIPT)
     lineage = ScriptFolder(folder).lineages()["lots"]
     declared = Declared("lots", "value", lineage.format_of("base"), ttl=1000)
-    settings = Settings(targets={"lots": "base"}, complement=True)
+    settings = DeploymentSettings(targets={"lots": "base"}, complement=True)
     with pytest.raises(StartupError) as caught:
         plan_store(declared, lineage, None, settings)
     assert caught.value.code == "SM-START-033"

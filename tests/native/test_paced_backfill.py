@@ -247,7 +247,7 @@ def test_keys_of_every_type_are_in_a_chunk_as_they_are_in_a_block(spark, tmp_pat
     place = tmp_path / "statemigrate/control"
     block = rows.selectExpr("*", "2L AS statemigrate_entries").coalesce(1)
     block.write.parquet(str(place / "waiting/plan"))
-    left = blocks.Blocks(ChunkFiles(tmp_path), "plan", None)
+    left = blocks.BlocksLeft(ChunkFiles(tmp_path), "plan", None)
     made = [left.cut(4), left.cut(1), left.cut(100), left.cut(100)]
     assert made == [blocks.Cut(0, 0, 2, 4), blocks.Cut(0, 2, 3, 2), blocks.Cut(0, 3, 5, 4), None]
     found = spark.read.schema(rows.schema).parquet(str(place / "chunks/plan"))

@@ -22,7 +22,7 @@ from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page
 from statemigrate.pages.record import records, variable_of
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 NAMES = ("one", "two")
@@ -148,7 +148,7 @@ def expiries(query, operator, pages, family, ddl):
         if page.contains_family(family):
             section = page.section(family, fingerprint(Struct(ddl)))
             for each, _ in section.scan(Span()):
-                found[KeyCodec(key).decode(each)[0]] = section.expiry(each)
+                found[TupleKeyCodec(key).decode(each)[0]] = section.expiry(each)
     return found
 
 

@@ -16,7 +16,7 @@ from statemigrate.access import DualAccess
 from statemigrate.errors import ValueMismatchError
 from statemigrate.families import MemoryFamily
 from statemigrate.formats import Struct
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 from statemigrate.processor.variables import put_row
 
 pytestmark = pytest.mark.spark
@@ -98,7 +98,7 @@ class Migrated:
         self.format = Struct(f"a {ddl}")
         self.family = MemoryFamily("values", "base", self.format)
         self.access = DualAccess("values", self.family)
-        self.rows = RowCodec(self.format.struct_type())
+        self.rows = TupleCodec(self.format.struct_type())
 
     def stored(self, row):
         put_row(self.access, self.rows, b"key", row)

@@ -15,7 +15,7 @@ from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.restore import open_at
 from statemigrate.families import Span
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 Contents = dict[str, dict[Any, Any]]
 
@@ -88,8 +88,8 @@ def _entries(column: Any, store: StoredStore, family: Any, manifest: Manifest) -
         write=_refuse,
         write_many=_refuse,
     )
-    keys = KeyCodec(StructType.fromJson(manifest.key_schema))
-    user_keys = store.user_key and KeyCodec(StructType.fromJson(store.user_key))
+    keys = TupleKeyCodec(StructType.fromJson(manifest.key_schema))
+    user_keys = store.user_key and TupleKeyCodec(StructType.fromJson(store.user_key))
     entries: dict[Any, Any] = {}
     for data, value in opened.scan(Span()):
         key, rest = keys.split(data)

@@ -7,7 +7,7 @@ from tally import Scripts
 
 from statemigrate import migrated
 from statemigrate.formats import Struct
-from statemigrate.processor.rows import RowCodec
+from statemigrate.processor.rows import TupleCodec
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +48,6 @@ def test_every_value_is_migrated_as_it_was(spark, tmp_path):
     assert told(ours) == told(plain)
     assert [len(rows) for rows in told(ours).values()] == [3, 2, 1]
     seen = dict(ours.handed_by_batch[1])
-    rows = RowCodec(Struct(STORES["value"]).struct_type())
+    rows = TupleCodec(Struct(STORES["value"]).struct_type())
     first = rows.to_tuple(rows.to_value(rows.take(value(0))))
     assert seen["a"].startswith(repr((text(first),))[:-2])

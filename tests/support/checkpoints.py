@@ -12,7 +12,7 @@ from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.formats import Struct
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.scripts import ScriptFolder
 
 OLD, NEW = Struct("cents BIGINT, name STRING"), Struct("amount DECIMAL(18,2), name STRING")
@@ -87,7 +87,7 @@ def _partition(
 ) -> PartitionState:
     place = PartitionPaths(number, layout.partition(number), root / f"working-{number}")
     partition = Partition(place, PartitionState(), 0)
-    family, keys = partition.target(stored, "value"), KeyCodec(KEY)
+    family, keys = partition.target(stored, "value"), TupleKeyCodec(KEY)
     for each in range(number, count, 2):
         family.put(keys.encode((each,)), value(each))
     return partition.commit(snapshot=True)

@@ -7,15 +7,15 @@ from dataclasses import replace
 from statemigrate.inspect.report import (
     BackfillEstimate,
     BrokenLaw,
-    Constant,
-    Difference,
+    ConstantField,
     DryRunReport,
-    Example,
     Failure,
     FamilyTrial,
     FieldEffect,
     Loss,
+    RoundTripDifference,
     ScriptNote,
+    ValueExample,
 )
 
 AUCTIONS = FamilyTrial(
@@ -33,23 +33,23 @@ AUCTIONS = FamilyTrial(
     reversible=True,
     differing=12,
     differences=(
-        Difference("price", 12, (Example('["auction-8"]', "12.345", "12.34"),)),
-        Difference("note", 2, ()),
+        RoundTripDifference("price", 12, (ValueExample('["auction-8"]', "12.345", "12.34"),)),
+        RoundTripDifference("note", 2, ()),
     ),
     looked_at=10_000,
     fields=(
-        FieldEffect("item.name", "added", 10_000, (Example('["auction-1"]', None, '"Lamp"'),)),
-        FieldEffect("name", "removed", 10_000, (Example('["auction-1"]', '"Lamp"', None),)),
+        FieldEffect("item.name", "added", 10_000, (ValueExample('["auction-1"]', None, '"Lamp"'),)),
+        FieldEffect("name", "removed", 10_000, (ValueExample('["auction-1"]', '"Lamp"', None),)),
         FieldEffect(
-            "closes", "renamed", 10_000, (Example('["auction-1"]', "17", "17"),), "item.ends"
+            "closes", "renamed", 10_000, (ValueExample('["auction-1"]', "17", "17"),), "item.ends"
         ),
         FieldEffect(
             "price",
             "changed",
             9_990,
             (
-                Example('["auction-1"]', "10.5", '"10.50"'),
-                Example('["auction-2"]', "7.25", '"7.25"'),
+                ValueExample('["auction-1"]', "10.5", '"10.50"'),
+                ValueExample('["auction-2"]', "7.25", '"7.25"'),
             ),
         ),
         FieldEffect("price", "kept", 10, ()),
@@ -60,7 +60,7 @@ AUCTIONS = FamilyTrial(
     sizes_before={32: 120_000, 64: 700_000, 128: 179_997},
     sizes_after={64: 640_000, 128: 359_990, 512: 7},
     examples=(
-        Example(
+        ValueExample(
             '["auction-1"]',
             '{\n  "name": "Lamp",\n  "price": 10.5,\n  "closes": 17,\n  "seller": "Ann"\n}',
             '{\n  "item": {\n    "name": "Lamp",\n    "ends": 17\n  },\n  "price": "10.50",\n'
@@ -121,13 +121,15 @@ NASTY_FAMILY = replace(
         Failure(f"cause {RIGHT_TO_LEFT} {MAKO}", 1, (LONG_KEY[:9_999],)),
     ),
     differences=(
-        Difference(f"difference {TAG}", 12, tuple(Example(t, t, t) for t in NASTY_TEXTS)),
+        RoundTripDifference(
+            f"difference {TAG}", 12, tuple(ValueExample(t, t, t) for t in NASTY_TEXTS)
+        ),
     ),
     fields=(
         FieldEffect(
-            f"field {TAG}", "changed", 7_777, tuple(Example(t, t, None) for t in NASTY_TEXTS)
+            f"field {TAG}", "changed", 7_777, tuple(ValueExample(t, t, None) for t in NASTY_TEXTS)
         ),
-        FieldEffect(LONG_KEY[:300], "added", 3, (Example(RIGHT_TO_LEFT, None, CONTROL),)),
+        FieldEffect(LONG_KEY[:300], "added", 3, (ValueExample(RIGHT_TO_LEFT, None, CONTROL),)),
     ),
     losses=(Loss(f"loss {TAG}", "upgrade", "a1", f"{QUOTES}.py", False, CONTROL),),
     lawless=3,
@@ -139,13 +141,13 @@ NASTY_FAMILY = replace(
             f"field {MAKO}",
             None,
             3,
-            tuple(Example(t, t, t) for t in NASTY_TEXTS),
+            tuple(ValueExample(t, t, t) for t in NASTY_TEXTS),
             None,
         ),
         BrokenLaw("law", "a1", "", None, f"cause {TAG}{CONTROL}", 1, (), None),
     ),
-    constants=(Constant(f"constant {TAG}", "upgrade", "a1", MAKO, False, CONTROL),),
-    examples=tuple(Example(t, f"{t}\n  {t}", t) for t in NASTY_TEXTS),
+    constants=(ConstantField(f"constant {TAG}", "upgrade", "a1", MAKO, False, CONTROL),),
+    examples=tuple(ValueExample(t, f"{t}\n  {t}", t) for t in NASTY_TEXTS),
 )
 NASTY = replace(
     REPORT,
@@ -175,7 +177,7 @@ LOSING_FAMILY = replace(
         Loss("item.colour", "upgrade", "a1", "m/versions/a1.py", False, ""),
         Loss("seller", "upgrade", "a1", "m/versions/a1.py", True, '"Ann"'),
     ),
-    constants=(Constant("total", "upgrade", "a1", "m/versions/a1.py", False, "0"),),
+    constants=(ConstantField("total", "upgrade", "a1", "m/versions/a1.py", False, "0"),),
 )
 LOSING = replace(GOOD, families=(LOSING_FAMILY,))
 CONSTANT = replace(GOOD, families=(replace(LOSING_FAMILY, losses=LOSING_FAMILY.losses[2:]),))
@@ -211,7 +213,9 @@ def _huge_family(number: int, fields: int) -> FamilyTrial:
         failures=causes,
         looked_at=trillion,
         fields=tuple(
-            FieldEffect(f"field_{number}_{n}", "changed", trillion - n, (Example("k", "1", "2"),))
+            FieldEffect(
+                f"field_{number}_{n}", "changed", trillion - n, (ValueExample("k", "1", "2"),)
+            )
             for n in range(fields)
         ),
         bytes_before=10**15,

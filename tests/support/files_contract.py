@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from statemigrate.errors import ForeignFileError
-from statemigrate.files.protocol import Entry, Files
+from statemigrate.files.protocol import FileEntry, Files
 
 CONTENT = bytes(range(256)) * 5
 
 
-def names(entries: tuple[Entry, ...]) -> list[tuple[str, str, int]]:
+def names(entries: tuple[FileEntry, ...]) -> list[tuple[str, str, int]]:
     return [(each.name, each.kind, each.size) for each in entries]
 
 
@@ -98,7 +98,7 @@ class FilesContract:
         assert files.list(recursive=True) == ()
         assert files.find() is None
         files.put("a", b"x")
-        assert files.find() == Entry("", "folder")
+        assert files.find() == FileEntry("", "folder")
 
     def test_a_folder_is_listed_or_all_below_it(self, files: Files) -> None:
         for name in ("top", "a/2", "a/10", "a/b/c/deep", "ab/other", "a.b"):
@@ -135,7 +135,7 @@ class FilesContract:
         after = files.find("a/y")
         assert after is not None
         assert before.tag != after.tag
-        assert files.find("a") == Entry("a", "folder")
+        assert files.find("a") == FileEntry("a", "folder")
 
     def test_files_and_folders_are_removed(self, files: Files) -> None:
         for name in ("a/1", "a/2", "a/3", "b/c/1", "b/2", "bc/1"):

@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 
 from statemigrate.errors import StorageError
 from statemigrate.files.confined import foreign
-from statemigrate.files.protocol import LARGEST, ConflictError, Entry, check_name, create_once
+from statemigrate.files.protocol import LARGEST, ConflictError, FileEntry, check_name, create_once
 
 Answer = TypeVar("Answer")
 PAGE = 1000
@@ -167,7 +167,7 @@ class MemoryFiles:
     def replace(self, name: str, data: bytes, *, like: str | None = None) -> None:
         self._ask("replace", name, lambda: self.store.write(self._key(name), data))
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         inner = f"{self._key(folder) if folder else self.prefix}/"
         found = self._ask("list", folder, lambda: self.store.listed(inner))
         for _ in range(PAGE, len(found), PAGE):
@@ -179,12 +179,12 @@ class MemoryFiles:
         }
         return tuple(sorted(entries.values()))
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         key = self._key(name) if name else self.prefix
         if self._ask("head", name, lambda: key in self.store.objects):
             return self._entry(key)
         below = self._ask("list", name, lambda: self.store.listed(f"{key}/"))
-        return Entry(name, "folder") if below else None
+        return FileEntry(name, "folder") if below else None
 
     def delete(self, names: Iterable[str]) -> None:
         keys = {name: self._key(name) for name in names}
@@ -207,16 +207,16 @@ class MemoryFiles:
             raise FileNotFoundError(name)
         return found.data
 
-    def _entry(self, key: str) -> Entry:
+    def _entry(self, key: str) -> FileEntry:
         found = self.store.about(key)
         tag = hashlib.md5(found.data, usedforsecurity=False).hexdigest()
         name = key.removeprefix(f"{self.prefix}/")
-        return Entry(name, "file", len(found.data), found.modified, tag)
+        return FileEntry(name, "file", len(found.data), found.modified, tag)
 
-    def _first(self, inner: str, key: str) -> Entry:
+    def _first(self, inner: str, key: str) -> FileEntry:
         name, slash, _ = key.removeprefix(inner).partition("/")
         folder = f"{inner}{name}".removeprefix(f"{self.prefix}/")
-        return Entry(folder, "folder") if slash else self._entry(key)
+        return FileEntry(folder, "folder") if slash else self._entry(key)
 
     def _ask(self, verb: Verb, name: str, answer: Callable[[], Answer]) -> Answer:
         """As the clients of real stores do it: again, as long as there is hope."""

@@ -11,9 +11,9 @@ from statemigrate.formats import Avro, Format, Struct
 from statemigrate.formats.schema.matching import kind_of
 from statemigrate.formats.schema.nodes import Array, Map, Node, Record, without_none
 from statemigrate.lenses import (
-    Chain,
     Change,
     Lens,
+    LensChain,
     add,
     cast,
     default,
@@ -143,13 +143,13 @@ def _lens(draw: st.DrawFn, record: Record, depth: int = 1) -> Lens:
 def fitting_changes(draw: st.DrawFn, old: Format | None = None) -> Change:
     """Lenses that fit a format, of some that do not; one that nobody chose if none is given."""
     fmt = old or draw(_formats())
-    change = Change.of(Chain(()), fmt)
+    change = Change.of(LensChain(()), fmt)
     for _ in range(draw(st.integers(2, 6))):
         if not change.new.schema.fields:
             break
         one = draw(_lens(change.new.schema))
         try:
-            change = Change.of(Chain((*change.chain.lenses, one)), fmt)
+            change = Change.of(LensChain((*change.chain.lenses, one)), fmt)
         except ScriptError as error:
             if not error.code.startswith("SM-LENS-"):
                 raise

@@ -18,7 +18,7 @@ from typing import Any
 from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix
-from statemigrate.deployment import Settings
+from statemigrate.deployment import DeploymentSettings
 from statemigrate.errors import CheckpointError
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
@@ -207,7 +207,7 @@ class Query:
         Where it ``fails`` its own ``init`` ends the run, after the check has noted the start.
         """
         code = Code(str(self.lineage.format_of(revision).ddl))  # type: ignore[attr-defined]
-        settings = Settings(self.migrations, {STORE: revision}, checkpoint=str(self.root))
+        settings = DeploymentSettings(self.migrations, {STORE: revision}, checkpoint=str(self.root))
         made = variables.checked(code, settings, {STORE: self.lineage})
         if control:
             require_control_source(ChunkFiles(str(self.root)))

@@ -12,7 +12,7 @@ from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix, StructJson
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.changelog import ChangelogWriter
+from statemigrate.checkpoint.stores.changelog import SparkChangelogWriter
 from statemigrate.checkpoint.stores.reading import SnapshotWriter
 
 QUERY = "2b9f2f0e-0000-4000-8000-000000000000"
@@ -58,7 +58,7 @@ def variables(root: Path, *, batches: int = 4) -> Path:
         put(root, f"{folder}/SSTs/00000{partition}-x.sst", SST)
         for version in range(1, batches + 1):
             sink = io.BytesIO()
-            ChangelogWriter(sink, "zstd", 2).close()
+            SparkChangelogWriter(sink, "zstd", 2).close()
             put(root, f"{folder}/{version}.changelog", sink.getvalue())
     return root
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from statemigrate.processor.handle import struct_of
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 Cell = tuple[Any, int | None]
 """A row, and when it expires."""
@@ -127,7 +127,7 @@ class MapVariable(_Variable):
         self, spark: SparkVariables, name: str, keys: Any, schema: Any, ttl: int | None
     ) -> None:
         super().__init__(spark, name, schema, ttl)
-        self._keys = KeyCodec(struct_of(keys))
+        self._keys = TupleKeyCodec(struct_of(keys))
 
     def _map(self) -> dict[bytes, Cell]:
         return self._held.setdefault(self._spark.key, {})

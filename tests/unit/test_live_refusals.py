@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from support.notes import FORMATS, MIDDLE, NEW, OLD, family, lineage
 
-from statemigrate.deployment import Declared, Settings, StoredStore, StorePlan, plan_store
+from statemigrate.deployment import Declared, DeploymentSettings, StoredStore, StorePlan, plan_store
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage
@@ -13,7 +13,7 @@ from statemigrate.migration import Lineage
 
 def plan(found: StoredStore, scripts: Lineage, target: str = NEW) -> StorePlan:
     code = Declared("notes", "value", FORMATS[target].struct_type())
-    return plan_store(code, scripts, found, Settings(targets={"notes": target}))
+    return plan_store(code, scripts, found, DeploymentSettings(targets={"notes": target}))
 
 
 def stored(revision, occupancy="something"):

@@ -21,7 +21,7 @@ from statemigrate.pages.page import Page
 from statemigrate.pages.record import PagesRecord
 from statemigrate.pages.rows import BUCKET, PACKED, Unpacking, pack
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.state.embedded import blocks_of
 from statemigrate.state.page_entries import Entries, KeyColumns, StoredPages
 
@@ -85,7 +85,7 @@ def test_rows_on_their_way_to_a_page_are_packed_within_a_block():
     assert len(found) > 2
     assert max(each.nbytes for each in found) <= MOST
     assert found[0].schema.names == [part.split()[0] for part in PACKED.split(", ")]
-    unpacking = Unpacking((0,), KeyCodec(KEY))
+    unpacking = Unpacking((0,), TupleKeyCodec(KEY))
     packed = [row.values() for each in found for row in each.to_pylist()]
     rows = {row.key: row.text for _, group in unpacking.by_key(packed) for row in group}
     assert rows == dict(zip(keys, texts, strict=True))
@@ -139,7 +139,7 @@ class Aside:
 
 
 def test_the_large_values_of_a_page_are_read_in_blocks_of_bytes():
-    notes, keys, aside = family("notes", "base"), KeyCodec(KEY), Aside()
+    notes, keys, aside = family("notes", "base"), TupleKeyCodec(KEY), Aside()
     place = PageId(1, 0, key_fingerprint(KEY))
     page = Page(place, None, aside)
     section = page.section(notes.name, fingerprint(notes.format))

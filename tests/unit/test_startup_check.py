@@ -7,7 +7,7 @@ from support.notes import FORMATS, MIDDLE, NEW, OLD, REVISIONS, family, lineage,
 
 from statemigrate.deployment import (
     Declared,
-    Settings,
+    DeploymentSettings,
     StoredStore,
     StorePlan,
     dual_access,
@@ -34,7 +34,9 @@ def stored(*revisions, applied=None, occupancy=None, kind="value", user_key=None
 
 
 def plan(state, *, code=None, scripts=None, **settings):
-    return plan_store(code or declared(), scripts or lineage(), state, Settings(**settings))
+    return plan_store(
+        code or declared(), scripts or lineage(), state, DeploymentSettings(**settings)
+    )
 
 
 def refused(state, **arguments):
@@ -248,26 +250,28 @@ def test_a_map_keeps_its_key():
 
 
 def test_a_store_without_scripts_has_one_revision_in_the_codes_format():
-    made = plan_store(declared(OLD), None, None, Settings())
+    made = plan_store(declared(OLD), None, None, DeploymentSettings())
     assert (made.target.name, made.target.revision) == ("notes", "base")
-    again = plan_store(declared(OLD), None, made.stored(), Settings())
+    again = plan_store(declared(OLD), None, made.stored(), DeploymentSettings())
     assert (again.target, again.sources) == (made.target, ())
     with pytest.raises(StartupError, match="format stored for revision base"):
-        plan_store(declared(NEW), None, made.stored(), Settings())
+        plan_store(declared(NEW), None, made.stored(), DeploymentSettings())
 
 
 def test_families_of_revisions_and_not_one_script():
     with pytest.raises(StartupError) as raised:
-        plan_store(declared(OLD), None, stored(NEW), Settings())
+        plan_store(declared(OLD), None, stored(NEW), DeploymentSettings())
     assert raised.value.summary == ("store notes has families of revisions, and not one script")
     assert raised.value.expected == "the scripts of r2"
     assert raised.value.data["families"] == ["notes@r2"]
 
 
 def test_state_from_before_the_first_script_is_at_the_baselines_revision():
-    before = plan_store(declared(OLD), None, None, Settings()).stored()
+    before = plan_store(declared(OLD), None, None, DeploymentSettings()).stored()
     baseline = Migration("b0", None, "notes", None, FORMATS[OLD], checksum="b0", path="b0.py")
-    made = plan_store(declared(OLD), Lineage.build("notes", [baseline]), before, Settings())
+    made = plan_store(
+        declared(OLD), Lineage.build("notes", [baseline]), before, DeploymentSettings()
+    )
     assert (made.target.name, made.target.revision, made.sources) == ("notes", "b0", ())
     assert made.stored().applied == {"b0": "b0"}
 

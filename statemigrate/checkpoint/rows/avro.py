@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, ends, within
 from statemigrate.checkpoint.rows.spark_types import (
-    Array,
     Blob,
     Decimal,
-    Field,
-    Map,
     Nothing,
     Number,
-    Struct,
+    SparkArray,
+    SparkField,
+    SparkMap,
+    SparkStruct,
     Type,
 )
 from statemigrate.checkpoint.rows.unsafe_leaves import (
@@ -140,12 +140,12 @@ def fixed_width(kind: Decimal) -> int:
 def check_avro(kind: Type, path: str) -> None:
     """Refuse what Spark's Avro encoding of state does not have. Raises `UnsupportedError`."""
     match kind:
-        case Struct(fields):
+        case SparkStruct(fields):
             for field in fields:
                 check_avro(field.type, field.path)
-        case Array(element):
+        case SparkArray(element):
             _check_inner(element)
-        case Map(key, value):
+        case SparkMap(key, value):
             if not (isinstance(key.type, Blob) and pa.types.is_string(key.type.arrow)):
                 raise _no_avro(path, f"a map with keys of {key.type.arrow}")
             _check_inner(value)
@@ -153,7 +153,7 @@ def check_avro(kind: Type, path: str) -> None:
             raise _no_avro(path, "year-month interval" if months else str(arrow))
 
 
-def _check_inner(field: Field) -> None:
+def _check_inner(field: SparkField) -> None:
     if isinstance(field.type, Nothing):
         raise _no_avro(field.path, "elements without a type")
     check_avro(field.type, field.path)
@@ -175,7 +175,7 @@ _NULL, _THERE = 0, 2
 _WIDE = 16
 
 
-def decoded_structs(struct: Struct, spans: Spans) -> pa.StructArray:
+def decoded_structs(struct: SparkStruct, spans: Spans) -> pa.StructArray:
     """The structs of these bytes. Raises `CorruptFileError` for bytes that are none."""
     cursors = Cursors(spans.data, spans.starts.copy(), spans.starts + spans.lengths)
     rows = np.arange(spans.starts.size)
@@ -185,12 +185,12 @@ def decoded_structs(struct: Struct, spans: Spans) -> pa.StructArray:
     return found
 
 
-def _struct(struct: Struct, cursors: Cursors, rows: Integers) -> pa.StructArray:
+def _struct(struct: SparkStruct, cursors: Cursors, rows: Integers) -> pa.StructArray:
     children = [_or_null(field, cursors, rows) for field in struct.fields]
     return pa.Array.from_buffers(struct.arrow, rows.size, [None], children=children)
 
 
-def _or_null(field: Field, cursors: Cursors, rows: Integers) -> pa.Array:
+def _or_null(field: SparkField, cursors: Cursors, rows: Integers) -> pa.Array:
     """What follows in each row of a union of null and a type."""
     if isinstance(field.type, Nothing):
         return pa.nulls(rows.size)
@@ -204,7 +204,7 @@ def _or_null(field: Field, cursors: Cursors, rows: Integers) -> pa.Array:
     return found.take(pa.array(np.cumsum(there) - 1, mask=~there))
 
 
-def _present(field: Field, cursors: Cursors, rows: Integers) -> pa.Array:
+def _present(field: SparkField, cursors: Cursors, rows: Integers) -> pa.Array:
     match field.type:
         case Number() as kind:
             return checked(field, _numbers(field, kind, cursors, rows))
@@ -215,21 +215,21 @@ def _present(field: Field, cursors: Cursors, rows: Integers) -> pa.Array:
         case Decimal() as kind:
             read = _widened(cursors.matrix(rows, fixed_width(kind), field.path))
             return checked(field, wide_decimals_of(kind.arrow, read, _none(rows)))
-        case Struct() as kind:
+        case SparkStruct() as kind:
             return _struct(kind, cursors, rows)
-        case Array() as kind:
+        case SparkArray() as kind:
             return _nested(kind, _items(cursors, rows, [kind.element]))
-        case Map() as kind:
+        case SparkMap() as kind:
             return _nested(kind, _items(cursors, rows, [kind.key, kind.value]))
         case Nothing():
             raise AssertionError(field.path)
 
 
-def _element(field: Field) -> Callable[[Field, Cursors, Integers], pa.Array]:
-    return _or_null if isinstance(field.type, Struct | Array | Map) else _present
+def _element(field: SparkField) -> Callable[[SparkField, Cursors, Integers], pa.Array]:
+    return _or_null if isinstance(field.type, SparkStruct | SparkArray | SparkMap) else _present
 
 
-def _numbers(field: Field, kind: Number, cursors: Cursors, rows: Integers) -> pa.Array:
+def _numbers(field: SparkField, kind: Number, cursors: Cursors, rows: Integers) -> pa.Array:
     if pa.types.is_floating(kind.arrow) or pa.types.is_boolean(kind.arrow):
         read = cursors.matrix(rows, kind.bits.itemsize, field.path)
         return numbers(kind, np.ascontiguousarray(read).view(kind.bits)[:, 0], _none(rows))
@@ -241,7 +241,7 @@ def _numbers(field: Field, kind: Number, cursors: Cursors, rows: Integers) -> pa
 
 
 def _items(
-    cursors: Cursors, rows: Integers, fields: Sequence[Field]
+    cursors: Cursors, rows: Integers, fields: Sequence[SparkField]
 ) -> tuple[Integers, list[pa.Array]]:
     """How many items each list has, and what all have of each field, end to end."""
     totals = np.zeros(rows.size, np.int64)
@@ -266,9 +266,9 @@ def _items(
     return totals, [pa.concat_arrays(piece).take(order) for piece in pieces]
 
 
-def _nested(kind: Array | Map, items: tuple[Integers, list[pa.Array]]) -> pa.Array:
+def _nested(kind: SparkArray | SparkMap, items: tuple[Integers, list[pa.Array]]) -> pa.Array:
     counts, columns = items
-    if isinstance(kind, Map):
+    if isinstance(kind, SparkMap):
         fields = [kind.key.arrow, kind.value.arrow]
         columns = [pa.StructArray.from_arrays(columns, fields=fields)]
     buffers = [None, pa.py_buffer(ends(counts).astype(np.int32))]
@@ -298,7 +298,7 @@ _PROMOTED = {
 }
 
 
-def resolved(older: Struct, newest: Struct, structs: pa.StructArray) -> pa.StructArray:
+def resolved(older: SparkStruct, newest: SparkStruct, structs: pa.StructArray) -> pa.StructArray:
     """Structs of ``older`` with the fields of ``newest``; one that they lack is null.
 
     Raises `UnsupportedError` for a field whose type is another in a way that is not known.
@@ -316,10 +316,10 @@ def resolved(older: Struct, newest: Struct, structs: pa.StructArray) -> pa.Struc
     return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
 
-def _column(older: Field, newest: Field, array: pa.Array) -> pa.Array:
+def _column(older: SparkField, newest: SparkField, array: pa.Array) -> pa.Array:
     if older.type.arrow == newest.type.arrow:
         return array
-    if isinstance(older.type, Struct) and isinstance(newest.type, Struct):
+    if isinstance(older.type, SparkStruct) and isinstance(newest.type, SparkStruct):
         return resolved(older.type, newest.type, array)
     if newest.type.arrow in _PROMOTED.get(older.type.arrow, ()):
         return array.cast(newest.type.arrow, safe=False)

@@ -24,14 +24,14 @@ from statemigrate.checkpoint.rows.avro import (
 )
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, joined, within
 from statemigrate.checkpoint.rows.spark_types import (
-    Array,
     Blob,
     Decimal,
-    Field,
-    Map,
     Nothing,
     Number,
-    Struct,
+    SparkArray,
+    SparkField,
+    SparkMap,
+    SparkStruct,
     struct_of,
 )
 from statemigrate.checkpoint.rows.unsafe_leaves import (
@@ -58,7 +58,7 @@ _NULL, _THERE = b"\0", b"\2"
 _END = b"\0"
 
 
-def struct_bytes(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> Rows:
+def struct_bytes(struct: SparkStruct, columns: Sequence[pa.Array], absent: Mask) -> Rows:
     """The bytes of structs; where ``absent`` is true there is none, and its bytes mean nothing.
 
     Raises `ValueMismatchError` for a null that a field does not allow.
@@ -69,7 +69,7 @@ def struct_bytes(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> R
     return joined(*parts)
 
 
-def _field(field: Field, array: pa.Array, absent: Mask) -> Rows:
+def _field(field: SparkField, array: pa.Array, absent: Mask) -> Rows:
     nulls = nulls_of(field, array, absent)
     if isinstance(field.type, Nothing):
         return Rows.from_matrix(np.zeros((len(array), 0), np.uint8))
@@ -85,9 +85,9 @@ def _or_null(rows: Rows, nulls: Mask) -> Rows:
     return joined(branch, kept)
 
 
-def _element(field: Field, array: pa.Array) -> Rows:
+def _element(field: SparkField, array: pa.Array) -> Rows:
     """Elements of an array or values of a map."""
-    if isinstance(field.type, Struct | Array | Map):
+    if isinstance(field.type, SparkStruct | SparkArray | SparkMap):
         return _field(field, array, np.zeros(len(array), bool))
     if array.null_count:
         raise ValueMismatchError(
@@ -101,7 +101,7 @@ def _element(field: Field, array: pa.Array) -> Rows:
     return _present(field, array, np.zeros(len(array), bool))
 
 
-def _present(field: Field, array: pa.Array, nulls: Mask) -> Rows:
+def _present(field: SparkField, array: pa.Array, nulls: Mask) -> Rows:
     match field.type:
         case Number() as kind:
             return _numbers(kind, array, nulls)
@@ -111,13 +111,13 @@ def _present(field: Field, array: pa.Array, nulls: Mask) -> Rows:
         case Decimal() as kind:
             width = fixed_width(kind)
             return Rows.from_matrix(wide_decimals(array)[:, -width:])
-        case Struct() as kind:
+        case SparkStruct() as kind:
             columns = [array.field(index) for index in range(len(kind.fields))]
             return struct_bytes(kind, columns, nulls)
-        case Array() as kind:
+        case SparkArray() as kind:
             counts, (elements,) = flat(array, nulls, [array.values])
             return _blocks(counts, _element(kind.element, elements))
-        case Map() as kind:
+        case SparkMap() as kind:
             counts, (keys, values) = flat(array, nulls, [array.keys, array.items])
             return _blocks(counts, joined(_element(kind.key, keys), _element(kind.value, values)))
         case Nothing():

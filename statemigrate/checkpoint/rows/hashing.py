@@ -18,8 +18,8 @@ import pyarrow as pa
 from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
 from statemigrate.checkpoint.rows.spark_types import Decimal, Number
 from statemigrate.checkpoint.rows.unsafe_leaves import (
-    Behind,
     SlotValues,
+    VariableLengthValues,
     decimals,
     normalized_bits,
     slot_values,
@@ -130,7 +130,7 @@ def _numbers(
     return function.longs(bits, seeds) if bits.itemsize == 8 else function.ints(bits, seeds)
 
 
-def _of(values: SlotValues | Behind, seeds: Hashes, function: HashFunction) -> Hashes:
+def _of(values: SlotValues | VariableLengthValues, seeds: Hashes, function: HashFunction) -> Hashes:
     if isinstance(values, SlotValues):
         return function.longs(values.bits, seeds)
     return function.bytes(Spans(values.data, values.starts, values.sizes), seeds)

@@ -25,15 +25,15 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.rows.avro_encoding import AvroPart
 from statemigrate.checkpoint.rows.buffers import Bytes, Rows, joined, numpy_array
-from statemigrate.checkpoint.rows.spark_types import Field, Number, arrow_schema, struct_of
+from statemigrate.checkpoint.rows.spark_types import Number, SparkField, arrow_schema, struct_of
 from statemigrate.checkpoint.rows.unsafe_leaves import Mask, damaged, numbers, slot_values
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.rows.wrapping import (
     VERSION,
-    Part,
     RowLayout,
     RowPart,
     Spans,
+    StructPart,
     length_of,
 )
 from statemigrate.errors import UnsupportedError, ValueMismatchError
@@ -111,7 +111,7 @@ def event_times_of(data: Bytes) -> pa.Array:
     return pa.array(bits.view("<i8"))
 
 
-def _ordered(field: Field, array: pa.Array) -> Bytes:
+def _ordered(field: SparkField, array: pa.Array) -> Bytes:
     assert isinstance(field.type, Number)  # noqa: S101 - the constructor has refused the others
     nulls = numpy_array(array.is_null())
     bits = slot_values(field.type, array, nulls).bits
@@ -122,7 +122,7 @@ def _ordered(field: Field, array: pa.Array) -> Bytes:
     return np.hstack([marker[:, np.newaxis], _big_endian(bits)])
 
 
-def _number(field: Field, rows: Rows) -> pa.Array:
+def _number(field: SparkField, rows: Rows) -> pa.Array:
     assert isinstance(field.type, Number)  # noqa: S101 - the constructor has refused the others
     width = 1 + field.type.bits.itemsize
     if bool((rows.lengths != width).any()):
@@ -165,7 +165,7 @@ class KeyForm(Protocol):
 class WholeKeys:
     """One row."""
 
-    whole: Part
+    whole: StructPart
 
     def encode(self, keys: pa.StructArray) -> Rows:
         """The bytes of keys."""
@@ -184,9 +184,9 @@ class DividedKeys:
     """
 
     columns: tuple[int, ...]
-    first: Part
+    first: StructPart
     rest: tuple[int, ...]
-    others: Part
+    others: StructPart
     ordered: OrderedColumns | None = None
 
     def encode(self, keys: pa.StructArray) -> Rows:
@@ -212,7 +212,7 @@ class TimedKeys:
     """A row of all columns but the last, a time, which comes before it or behind it."""
 
     rest: tuple[int, ...]
-    others: Part
+    others: StructPart
     time_first: bool
 
     def encode(self, keys: pa.StructArray) -> Rows:
@@ -323,19 +323,19 @@ class _Parts:
     layout: RowLayout
     number: int
 
-    def whole(self) -> Part:
+    def whole(self) -> StructPart:
         """One row of every column."""
         return self._of(self.key, self.number)
 
-    def first(self, indices: Sequence[int]) -> Part:
+    def first(self, indices: Sequence[int]) -> StructPart:
         """The row of the columns that a scan looks for."""
         return self._of(self.columns(indices), None)
 
-    def others(self, indices: Sequence[int]) -> Part:
+    def others(self, indices: Sequence[int]) -> StructPart:
         """The row of the other columns."""
         return self._of(self.columns(indices), self.number)
 
-    def ordered(self, indices: Sequence[int]) -> tuple[OrderedColumns, Part]:
+    def ordered(self, indices: Sequence[int]) -> tuple[OrderedColumns, StructPart]:
         """The columns of a range, and the row of them."""
         ordered = OrderedColumns(self.columns(indices), divided=self.layout.avro)
         return ordered, self._of(ordered.schema, None)
@@ -344,7 +344,7 @@ class _Parts:
         """The schema of some of the columns."""
         return {**self.key, "fields": [self.key["fields"][index] for index in indices]}
 
-    def _of(self, schema: StructJson, number: int | None) -> Part:
+    def _of(self, schema: StructJson, number: int | None) -> StructPart:
         if self.layout.avro:
             return AvroPart(schema, _KEY, number)
         return RowPart(RowCodec(schema), VERSION if self.layout.rocksdb else b"", _KEY)

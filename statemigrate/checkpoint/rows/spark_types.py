@@ -70,10 +70,10 @@ class Nothing:
 
 
 @dataclass(frozen=True)
-class Array:
+class SparkArray:
     """A list; ``element`` is named ``element``."""
 
-    element: Field
+    element: SparkField
 
     @property
     def arrow(self) -> pa.DataType:
@@ -82,11 +82,11 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Map:
+class SparkMap:
     """Keys that are never null, in the order in which they were put, and a value for each."""
 
-    key: Field
-    value: Field
+    key: SparkField
+    value: SparkField
 
     @property
     def arrow(self) -> pa.DataType:
@@ -95,10 +95,10 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Struct:
+class SparkStruct:
     """Fields in order; a row is one."""
 
-    fields: tuple[Field, ...]
+    fields: tuple[SparkField, ...]
 
     @property
     def arrow(self) -> pa.DataType:
@@ -116,11 +116,11 @@ class Struct:
         return WORD * (self.bitmap_words + len(self.fields))
 
 
-Type = Number | Decimal | Blob | Nothing | Array | Map | Struct
+Type = Number | Decimal | Blob | Nothing | SparkArray | SparkMap | SparkStruct
 
 
 @dataclass(frozen=True)
-class Field:
+class SparkField:
     """A struct's field, an array's element or a map's key or value; ``path`` is its dotted name."""
 
     name: str
@@ -139,7 +139,7 @@ def element_width(kind: Type) -> int:
     return kind.bits.itemsize if isinstance(kind, Number) else WORD
 
 
-def struct_of(schema: StructJson) -> Struct:
+def struct_of(schema: StructJson) -> SparkStruct:
     """The types of a schema.
 
     Raises `UnsupportedError` for one whose rows cannot be read or written: collated strings,
@@ -156,23 +156,23 @@ def arrow_schema(schema: StructJson) -> pa.Schema:
     return pa.schema([field.arrow for field in struct_of(schema).fields])
 
 
-def _struct(spark: Any, path: str, depth: int) -> Struct:
+def _struct(spark: Any, path: str, depth: int) -> SparkStruct:
     if spark["type"] != "struct":
         raise _unknown(path or "the schema", f"{spark!r:.200}")
-    return Struct(tuple(_field(each, path, depth) for each in spark["fields"]))
+    return SparkStruct(tuple(_field(each, path, depth) for each in spark["fields"]))
 
 
-def _field(spark: Any, path: str, depth: int) -> Field:
+def _field(spark: Any, path: str, depth: int) -> SparkField:
     name = str(spark["name"])
     return _named(name, _under(path, name), spark["type"], bool(spark["nullable"]), depth)
 
 
-def _named(name: str, path: str, spark: Any, nullable: bool, depth: int) -> Field:
+def _named(name: str, path: str, spark: Any, nullable: bool, depth: int) -> SparkField:
     if depth > DEEPEST:
         raise _unknown(path[:200], f"more than {DEEPEST} types one within another")
     kind = _type(spark, path, depth + 1)
     # Spark says of an empty array without a type that none of its elements is null.
-    return Field(name, path, kind, nullable or isinstance(kind, Nothing))
+    return SparkField(name, path, kind, nullable or isinstance(kind, Nothing))
 
 
 def _under(path: str, name: str) -> str:
@@ -193,19 +193,19 @@ def _type(spark: Any, path: str, depth: int) -> Type:
     return found
 
 
-def _array(spark: Any, path: str, depth: int) -> Array:
+def _array(spark: Any, path: str, depth: int) -> SparkArray:
     nullable = bool(spark["containsNull"])
     within = _under(path, "element")
-    return Array(_named("element", within, spark["elementType"], nullable, depth))
+    return SparkArray(_named("element", within, spark["elementType"], nullable, depth))
 
 
-def _map(spark: Any, path: str, depth: int) -> Map:
+def _map(spark: Any, path: str, depth: int) -> SparkMap:
     nullable = bool(spark["valueContainsNull"])
     key = _named("key", _under(path, "key"), spark["keyType"], False, depth)
     if isinstance(key.type, Nothing):
         raise _unknown(path, "a map without a type of its keys")
     value = _named("value", _under(path, "value"), spark["valueType"], nullable, depth)
-    return Map(key, value)
+    return SparkMap(key, value)
 
 
 _NESTED: dict[str, Callable[[Any, str, int], Type]] = {

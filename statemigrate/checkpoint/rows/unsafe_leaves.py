@@ -24,13 +24,13 @@ from statemigrate.checkpoint.rows.buffers import (
 from statemigrate.checkpoint.rows.spark_types import (
     LARGEST_IN_SLOT,
     WORD,
-    Array,
     Blob,
     Decimal,
-    Field,
-    Map,
     Number,
-    Struct,
+    SparkArray,
+    SparkField,
+    SparkMap,
+    SparkStruct,
 )
 from statemigrate.errors import CorruptFileError, UnsupportedError, ValueMismatchError
 
@@ -51,7 +51,7 @@ class SlotValues:
 
 
 @dataclass(frozen=True)
-class Behind:
+class VariableLengthValues:
     """Values behind the slots: where their bytes are, how many, and the room each takes there.
 
     A slot is left 0 where ``unset`` is true.
@@ -76,10 +76,10 @@ def slot_values(kind: Number, array: pa.Array, nulls: Mask) -> SlotValues:
     return SlotValues(np.where(nulls, kind.bits.type(0), bits) if nulls.any() else bits)
 
 
-def pieces(rows: Rows, nulls: Mask) -> Behind:
+def pieces(rows: Rows, nulls: Mask) -> VariableLengthValues:
     """Rows as they lie, those left out that stand for a null."""
     sizes = np.where(nulls, 0, rows.lengths) if nulls.any() else rows.lengths
-    return Behind(rows.data, rows.starts, sizes, padded(sizes), nulls)
+    return VariableLengthValues(rows.data, rows.starts, sizes, padded(sizes), nulls)
 
 
 def padded(sizes: Integers) -> Integers:
@@ -87,7 +87,9 @@ def padded(sizes: Integers) -> Integers:
     return (sizes + (WORD - 1)) & ~np.int64(WORD - 1)
 
 
-def decimals(kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool) -> SlotValues | Behind:
+def decimals(
+    kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool
+) -> SlotValues | VariableLengthValues:
     """Decimals of either width.
 
     ``reserved`` is how a row has them: those over 18 digits take two words each, null or not. As
@@ -100,10 +102,10 @@ def decimals(kind: Decimal, array: pa.Array, nulls: Mask, *, reserved: bool) -> 
     starts = np.arange(1, len(array) + 1) * _DECIMAL - sizes
     sizes = np.where(nulls, 0, sizes)
     if not reserved:
-        return Behind(data, starts, sizes, padded(sizes), nulls)
+        return VariableLengthValues(data, starts, sizes, padded(sizes), nulls)
     # The slot of a null keeps its offset, so that a later value can be put there.
     room = np.full(len(array), _DECIMAL)
-    return Behind(data, starts, sizes, room, np.zeros(len(array), bool))
+    return VariableLengthValues(data, starts, sizes, room, np.zeros(len(array), bool))
 
 
 def wide_decimals(array: pa.Array) -> Bytes:
@@ -156,7 +158,7 @@ def small_decimals(kind: Decimal, slots: npt.NDArray[Any], nulls: Mask) -> pa.Ar
 
 
 def large_decimals(
-    field: Field, data: Bytes, starts: Integers, sizes: Integers, nulls: Mask
+    field: SparkField, data: Bytes, starts: Integers, sizes: Integers, nulls: Mask
 ) -> pa.Array:
     """Decimals that are kept as bytes, big-endian and as short as can be."""
     there = ~nulls
@@ -178,7 +180,9 @@ def wide_decimals_of(kind: pa.DataType, turned: Bytes, nulls: Mask) -> pa.Array:
     return pa.Array.from_buffers(kind, nulls.size, [validity(nulls), content])
 
 
-def blobs(field: Field, data: Bytes, starts: Integers, sizes: Integers, nulls: Mask) -> pa.Array:
+def blobs(
+    field: SparkField, data: Bytes, starts: Integers, sizes: Integers, nulls: Mask
+) -> pa.Array:
     """Strings or binaries."""
     rows = within(data, np.where(nulls, 0, starts), sizes)
     if int(rows.offsets[-1]) > _MOST:
@@ -195,7 +199,7 @@ def blobs(field: Field, data: Bytes, starts: Integers, sizes: Integers, nulls: M
     return pa.Array.from_buffers(field.type.arrow, nulls.size, buffers)
 
 
-def checked(field: Field, array: pa.Array) -> pa.Array:
+def checked(field: SparkField, array: pa.Array) -> pa.Array:
     """The array, if its values are such as its type allows; otherwise `CorruptFileError`.
 
     A decimal has to have no more digits than its type, a time to be within a day. Text may be any
@@ -277,7 +281,7 @@ def _normalized_list(array: pa.ListArray) -> pa.ListArray:
 # Whether columns of Arrow are those of a schema.
 
 
-def conforming(struct: Struct, batch: pa.RecordBatch | pa.StructArray) -> list[pa.Array]:
+def conforming(struct: SparkStruct, batch: pa.RecordBatch | pa.StructArray) -> list[pa.Array]:
     """The columns of a batch, or of structs without nulls, that are the struct's.
 
     Raises `ValueMismatchError` for others in name, order or type. Nullability is the values'
@@ -292,7 +296,7 @@ def conforming(struct: Struct, batch: pa.RecordBatch | pa.StructArray) -> list[p
     return [batch.field(index) for index in range(len(struct.fields))]
 
 
-def _conform_all(struct: Struct, fields: Sequence[pa.Field], path: str) -> None:
+def _conform_all(struct: SparkStruct, fields: Sequence[pa.Field], path: str) -> None:
     names = [field.name for field in fields]
     wanted = [field.name for field in struct.fields]
     if names != wanted:
@@ -301,13 +305,13 @@ def _conform_all(struct: Struct, fields: Sequence[pa.Field], path: str) -> None:
         _conform(field, found.type)
 
 
-def _conform(field: Field, found: pa.DataType) -> None:
+def _conform(field: SparkField, found: pa.DataType) -> None:
     match field.type:
-        case Struct() as kind if pa.types.is_struct(found):
+        case SparkStruct() as kind if pa.types.is_struct(found):
             _conform_all(kind, list(found.fields), field.path)
-        case Array() as kind if pa.types.is_list(found) or pa.types.is_large_list(found):
+        case SparkArray() as kind if pa.types.is_list(found) or pa.types.is_large_list(found):
             _conform(kind.element, found.value_type)
-        case Map() as kind if pa.types.is_map(found):
+        case SparkMap() as kind if pa.types.is_map(found):
             _conform(kind.key, found.key_type)
             _conform(kind.value, found.item_type)
         case Blob(arrow) if found in (arrow, _LARGE[arrow]):

@@ -24,22 +24,22 @@ from statemigrate.checkpoint.rows.buffers import (
 )
 from statemigrate.checkpoint.rows.spark_types import (
     WORD,
-    Array,
     Blob,
     Decimal,
-    Field,
-    Map,
     Nothing,
     Number,
-    Struct,
+    SparkArray,
+    SparkField,
+    SparkMap,
+    SparkStruct,
     Type,
     element_width,
     struct_of,
 )
 from statemigrate.checkpoint.rows.unsafe_leaves import (
-    Behind,
     Mask,
     SlotValues,
+    VariableLengthValues,
     blobs,
     checked,
     conforming,
@@ -96,16 +96,18 @@ class Blocks:
         )
 
 
-def decoded_rows(struct: Struct, data: Bytes, starts: Integers, sizes: Integers) -> pa.StructArray:
+def decoded_rows(
+    struct: SparkStruct, data: Bytes, starts: Integers, sizes: Integers
+) -> pa.StructArray:
     """The rows of a schema that lie within ``data``.
 
     Raises `CorruptFileError` for bytes that are none.
     """
     whole = Blocks(data, starts, sizes, np.zeros(starts.size, bool))
-    return _structs(Field("", "", struct, nullable=False), struct, whole)
+    return _structs(SparkField("", "", struct, nullable=False), struct, whole)
 
 
-def _structs(field: Field, struct: Struct, blocks: Blocks) -> pa.StructArray:
+def _structs(field: SparkField, struct: SparkStruct, blocks: Blocks) -> pa.StructArray:
     _long_enough(field, blocks, np.full(blocks.nulls.size, struct.fixed))
     slots = blocks.words(struct.fixed // WORD)
     columns = [_column(struct, index, slots, blocks) for index in range(len(struct.fields))]
@@ -123,7 +125,7 @@ def _structs(field: Field, struct: Struct, blocks: Blocks) -> pa.StructArray:
 
 
 def _column(
-    struct: Struct, index: int, slots: npt.NDArray[Any], blocks: Blocks
+    struct: SparkStruct, index: int, slots: npt.NDArray[Any], blocks: Blocks
 ) -> pa.Array | Blocks:
     """One field's values, or where they are, which is within ``blocks``."""
     field = struct.fields[index]
@@ -141,7 +143,7 @@ def _fits_a_slot(kind: Type) -> bool:
     return isinstance(kind, Number | Nothing) or (isinstance(kind, Decimal) and is_small(kind))
 
 
-def _read_slots(field: Field, slots: npt.NDArray[Any], nulls: Mask) -> pa.Array:
+def _read_slots(field: SparkField, slots: npt.NDArray[Any], nulls: Mask) -> pa.Array:
     match field.type:
         case Number() as kind:
             return checked(field, numbers(kind, slots, nulls))
@@ -150,14 +152,14 @@ def _read_slots(field: Field, slots: npt.NDArray[Any], nulls: Mask) -> pa.Array:
     return pa.nulls(nulls.size)
 
 
-def _behind(field: Field, blocks: Blocks) -> pa.Array:
+def _behind(field: SparkField, blocks: Blocks) -> pa.Array:
     match field.type:
-        case Struct() as kind:
+        case SparkStruct() as kind:
             return _structs(field, kind, blocks)
-        case Array() as kind:
+        case SparkArray() as kind:
             counts, elements = _elements(kind.element, blocks)
             return _nested(kind, blocks.nulls, counts, elements)
-        case Map() as kind:
+        case SparkMap() as kind:
             return _maps(field, kind, blocks)
         case Blob():
             read = blobs
@@ -166,7 +168,7 @@ def _behind(field: Field, blocks: Blocks) -> pa.Array:
     return checked(field, read(field, blocks.data, blocks.starts, blocks.sizes, blocks.nulls))
 
 
-def _maps(field: Field, kind: Map, blocks: Blocks) -> pa.Array:
+def _maps(field: SparkField, kind: SparkMap, blocks: Blocks) -> pa.Array:
     _long_enough(field, blocks, np.full(blocks.nulls.size, WORD))
     first = blocks.words(1)[:, 0].view("<i8")
     rest = np.where(blocks.nulls, 0, blocks.sizes - WORD)
@@ -182,13 +184,15 @@ def _maps(field: Field, kind: Map, blocks: Blocks) -> pa.Array:
     return _nested(kind, blocks.nulls, counts, entries)
 
 
-def _nested(kind: Array | Map, nulls: Mask, counts: Integers, elements: pa.Array) -> pa.Array:
+def _nested(
+    kind: SparkArray | SparkMap, nulls: Mask, counts: Integers, elements: pa.Array
+) -> pa.Array:
     # No more elements than bytes, and Arrow's strings have allowed fewer than 2^31.
     buffers = [validity(nulls), pa.py_buffer(ends(counts).astype(np.int32))]
     return pa.Array.from_buffers(kind.arrow, nulls.size, buffers, children=[elements])
 
 
-def _elements(element: Field, blocks: Blocks) -> tuple[Integers, pa.Array]:
+def _elements(element: SparkField, blocks: Blocks) -> tuple[Integers, pa.Array]:
     """How many elements each array has, and those of all, end to end."""
     _long_enough(element, blocks, np.full(blocks.nulls.size, WORD))
     counts = blocks.words(1)[:, 0].view("<i8").copy()
@@ -216,12 +220,12 @@ def _elements(element: Field, blocks: Blocks) -> tuple[Integers, pa.Array]:
     return counts, _behind(element, parts)
 
 
-def _long_enough(field: Field, blocks: Blocks, needed: Integers) -> None:
+def _long_enough(field: SparkField, blocks: Blocks, needed: Integers) -> None:
     if bool((~blocks.nulls & (blocks.sizes < needed)).any()):
         raise damaged(field.path, "as many bytes as its parts need", "fewer")
 
 
-def _inside(field: Field, parts: Blocks, blocks: Blocks, fixed: Integers | int) -> None:
+def _inside(field: SparkField, parts: Blocks, blocks: Blocks, fixed: Integers | int) -> None:
     """Refuse parts that do not lie behind the slots of their own blocks and within these."""
     places = parts.starts - blocks.starts
     outside = (places < fixed) | (places + parts.sizes > blocks.sizes)
@@ -240,7 +244,7 @@ def _inside(field: Field, parts: Blocks, blocks: Blocks, fixed: Integers | int) 
 # ``codegen/Unsafe{Row,Array}Writer.java``.
 
 
-def struct_rows(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> Rows:
+def struct_rows(struct: SparkStruct, columns: Sequence[pa.Array], absent: Mask) -> Rows:
     """A row for each of ``n`` structs: bytes in multiples of 8.
 
     ``columns`` are the struct's fields. Where ``absent`` is true there is no struct, and the row
@@ -248,7 +252,7 @@ def struct_rows(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> Ro
     """
     slots = np.zeros((absent.size, struct.fixed // WORD), _WORD)
     sizes = np.full(absent.size, struct.fixed, np.int64)
-    parts: list[tuple[Behind, Integers]] = []
+    parts: list[tuple[VariableLengthValues, Integers]] = []
     for index, (field, column) in enumerate(zip(struct.fields, columns, strict=True)):
         nulls = nulls_of(field, column, absent)
         slots[:, index // 64] |= nulls.astype(_WORD) << np.uint64(index % 64)
@@ -262,7 +266,9 @@ def struct_rows(struct: Struct, columns: Sequence[pa.Array], absent: Mask) -> Ro
     return _laid_out(slots.view(np.uint8), sizes, parts)
 
 
-def _encoded(field: Field, array: pa.Array, nulls: Mask, *, in_row: bool) -> SlotValues | Behind:
+def _encoded(
+    field: SparkField, array: pa.Array, nulls: Mask, *, in_row: bool
+) -> SlotValues | VariableLengthValues:
     """What slots have of an array, and what lies behind them."""
     match field.type:
         case Number() as kind:
@@ -277,19 +283,19 @@ def _encoded(field: Field, array: pa.Array, nulls: Mask, *, in_row: bool) -> Slo
             return pieces(_blocks(kind, array, nulls), nulls)
 
 
-def _blocks(kind: Struct | Array | Map, array: pa.Array, nulls: Mask) -> Rows:
+def _blocks(kind: SparkStruct | SparkArray | SparkMap, array: pa.Array, nulls: Mask) -> Rows:
     match kind:
-        case Struct():
+        case SparkStruct():
             columns = [array.field(index) for index in range(len(kind.fields))]
             return struct_rows(kind, columns, nulls)
-        case Array():
+        case SparkArray():
             counts, (elements,) = flat(array, nulls, [array.values])
             return _array_rows(kind.element, elements, counts)
-        case Map():
+        case SparkMap():
             return _map_rows(kind, array, nulls)
 
 
-def nulls_of(field: Field, array: pa.Array, absent: Mask) -> Mask:
+def nulls_of(field: SparkField, array: pa.Array, absent: Mask) -> Mask:
     """Where an array has no value, or what it is part of is not there."""
     if isinstance(field.type, Nothing):
         return np.ones(len(array), bool)
@@ -308,7 +314,9 @@ def nulls_of(field: Field, array: pa.Array, absent: Mask) -> Mask:
     return found | absent
 
 
-def _laid_out(fixed: Bytes, sizes: Integers, parts: list[tuple[Behind, Integers]]) -> Rows:
+def _laid_out(
+    fixed: Bytes, sizes: Integers, parts: list[tuple[VariableLengthValues, Integers]]
+) -> Rows:
     """Rows of these sizes: a row of ``fixed`` first, and each part at its place in the row."""
     if not parts:
         return Rows.from_matrix(fixed)
@@ -321,7 +329,7 @@ def _laid_out(fixed: Bytes, sizes: Integers, parts: list[tuple[Behind, Integers]
     return Rows(data, offsets)
 
 
-def _map_rows(kind: Map, array: pa.MapArray, nulls: Mask) -> Rows:
+def _map_rows(kind: SparkMap, array: pa.MapArray, nulls: Mask) -> Rows:
     counts, (keys, values) = flat(array, nulls, [array.keys, array.items])
     keyed = _array_rows(kind.key, keys, counts)
     valued = _array_rows(kind.value, values, counts)
@@ -341,7 +349,7 @@ def flat(array: pa.Array, nulls: Mask, children: list[pa.Array]) -> tuple[Intege
     return counts, found if used is None else [child.filter(pa.array(used)) for child in found]
 
 
-def _array_rows(element: Field, array: pa.Array, counts: Integers) -> Rows:
+def _array_rows(element: SparkField, array: pa.Array, counts: Integers) -> Rows:
     """A block for each list of elements; ``array`` has the elements of all."""
     owners = np.repeat(np.arange(counts.size), counts)
     first = ends(counts)[:-1]
@@ -351,7 +359,7 @@ def _array_rows(element: Field, array: pa.Array, counts: Integers) -> Rows:
     sizes = headers + padded(counts * width)
     found = _encoded(element, array, nulls, in_row=False)
     places = sizes
-    if isinstance(found, Behind):
+    if isinstance(found, VariableLengthValues):
         # Where each element begins in its own block: behind those of the same list before it.
         before = ends(found.room)
         within = before[:-1] - before[first][owners]
@@ -366,7 +374,7 @@ def _array_rows(element: Field, array: pa.Array, counts: Integers) -> Rows:
     _set_bits(data, starts[owners] + WORD, np.arange(len(array)) - first[owners], nulls)
     fixed = np.ascontiguousarray(bits).view(np.uint8)
     copy_ranges(fixed, first * width, counts * width, data, starts + headers)
-    if isinstance(found, Behind):
+    if isinstance(found, VariableLengthValues):
         copy_ranges(found.data, found.starts, found.sizes, data, starts[owners] + places)
     return Rows(data, offsets)
 

@@ -21,11 +21,11 @@ from statemigrate.checkpoint.rows.unsafe_leaves import damaged
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.rows.wrapping import (
     VERSION,
-    Part,
     Repeated,
     RowLayout,
     RowPart,
     Spans,
+    StructPart,
     checked_values,
     length_of,
     with_checksums,
@@ -73,7 +73,7 @@ class ValueCodec:
         self._layout = layout
         self._is_list = is_list and layout.rocksdb
         if layout.avro:
-            self._row: Part = AvroPart(value, _VALUE, schema_number, older)
+            self._row: StructPart = AvroPart(value, _VALUE, schema_number, older)
         else:
             self._row = RowPart(RowCodec(value), VERSION if layout.rocksdb else b"", _VALUE)
 

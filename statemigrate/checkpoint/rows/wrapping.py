@@ -349,7 +349,7 @@ def _summed(stored: Spans, content: Spans, owners: Integers, *summed: Spans) -> 
 # A row with what a store puts in front of it.
 
 
-class Part(Protocol):
+class StructPart(Protocol):
     """A key, a value, or one part of a key: structs of one type, and their bytes in a store."""
 
     def encode(self, structs: pa.RecordBatch | pa.StructArray) -> Rows:

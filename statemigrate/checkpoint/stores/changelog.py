@@ -44,7 +44,7 @@ _TYPES = {END, PUT, DELETE, MERGE}
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangelogRecords:
     """Records in their order: what each is, its key, and its value, empty where it is deleted."""
 
     kinds: npt.NDArray[np.uint8]
@@ -67,15 +67,15 @@ class _Found:
     end: int = 0
     is_last: bool = False
 
-    def changes(self, data: npt.NDArray[np.uint8]) -> Changes:
-        return Changes(
+    def changes(self, data: npt.NDArray[np.uint8]) -> ChangelogRecords:
+        return ChangelogRecords(
             np.array(self.kinds, np.uint8),
             within(data, _numbers(self.keys), _numbers(self.key_lengths)),
             within(data, _numbers(self.values), _numbers(self.value_lengths)),
         )
 
 
-def read_records(pieces: Iterator[bytes], *, typed: bool, most: int) -> Iterator[Changes]:
+def read_records(pieces: Iterator[bytes], *, typed: bool, most: int) -> Iterator[ChangelogRecords]:
     """The records in ``pieces`` of a file, after its header; ``typed`` where a byte is before each.
 
     ``most`` are the bytes that the file can unpack to: a record that says it has more is refused
@@ -221,7 +221,7 @@ class Changelog:
 
     version: int
     lineage: tuple[LineageItem, ...]
-    changes: Iterator[Changes]
+    changes: Iterator[ChangelogRecords]
 
 
 def read_changelog(source: BinaryIO, codec: str, path: str) -> Changelog:
@@ -243,7 +243,7 @@ def read_changelog(source: BinaryIO, codec: str, path: str) -> Changelog:
     return Changelog(version, lineage, _checked(rest, version, path, most))
 
 
-class ChangelogWriter:
+class SparkChangelogWriter:
     """Writes a changelog of a ``version`` from 1 to 4; ``lineage`` is what 3 and 4 need.
 
     Raises `UnsupportedError` for what the version cannot hold.
@@ -342,7 +342,9 @@ def _lineage_json(lineage: Sequence[LineageItem]) -> str:
     return json.dumps(items, separators=(",", ":"))
 
 
-def _checked(pieces: Iterator[bytes], version: int, path: str, most: int) -> Iterator[Changes]:
+def _checked(
+    pieces: Iterator[bytes], version: int, path: str, most: int
+) -> Iterator[ChangelogRecords]:
     try:
         yield from read_records(pieces, typed=version in _TYPED, most=most)
     except ValueError as error:

@@ -22,14 +22,16 @@ from statemigrate.checkpoint.rows.wrapping import (
     summed_deletions,
     summed_values,
 )
-from statemigrate.checkpoint.stores.changelog import DELETE, Changes, corrupt
+from statemigrate.checkpoint.stores.changelog import DELETE, ChangelogRecords, corrupt
 from statemigrate.errors import HIDDEN, CorruptFileError, values_hidden
 
 _SHOWN = 64
 """Bytes of a key that an error shows."""
 
 
-def verified(changes: Iterable[Changes], layout: RowLayout, path: str) -> Iterator[Changes]:
+def verified(
+    changes: Iterable[ChangelogRecords], layout: RowLayout, path: str
+) -> Iterator[ChangelogRecords]:
     """The ``changes`` of the file ``path``, whose deleted keys are without their checksums.
 
     Values keep theirs, as `ValueCodec` reads them. Raises `CorruptFileError`, with the ``path`` and
@@ -44,13 +46,13 @@ def verified(changes: Iterable[Changes], layout: RowLayout, path: str) -> Iterat
 class _Records:
     """The ``changes`` of a part of a file; ``first`` is the number of the first."""
 
-    def __init__(self, changes: Changes, layout: RowLayout, path: str, first: int) -> None:
+    def __init__(self, changes: ChangelogRecords, layout: RowLayout, path: str, first: int) -> None:
         self._changes = changes
         self._layout = layout
         self._path = path
         self._first = first
 
-    def verified(self) -> Changes:
+    def verified(self) -> ChangelogRecords:
         changes = self._changes
         is_deletion = changes.kinds == DELETE
         if not is_deletion.any():
@@ -61,7 +63,7 @@ class _Records:
         self._compare_deletions(np.flatnonzero(is_deletion))
         keys, cut = changes.keys, np.where(is_deletion, CHECKSUM, 0)
         without = within(keys.data, keys.starts + cut, keys.lengths - cut)
-        return Changes(changes.kinds, without, changes.values)
+        return ChangelogRecords(changes.kinds, without, changes.values)
 
     def _compare_values(self, keys: Rows, values: Rows, places: Integers) -> None:
         try:

@@ -29,7 +29,7 @@ from statemigrate.checkpoint.stores.changelog import (
     DELETE,
     MERGE,
     PUT,
-    Changes,
+    ChangelogRecords,
     corrupt,
     end_of_records,
     flat,
@@ -47,7 +47,7 @@ from statemigrate.files import Files
 # what the batch changed. Format: ``HDFSBackedStateStoreProvider.scala`` of apache/spark.
 
 
-def read_state_file(source: BinaryIO, codec: str, path: str) -> Iterator[Changes]:
+def read_state_file(source: BinaryIO, codec: str, path: str) -> Iterator[ChangelogRecords]:
     """The records of a snapshot or delta; ``path`` is for messages.
 
     Raises `CorruptFileError` for a damaged file, `UnsupportedError` for an unknown codec.
@@ -92,13 +92,13 @@ _EACH = 128
 """Bytes of the numbers by which a change is found and compared, whatever it has."""
 
 
-def fold(changes: Iterable[Changes], *, separator: bytes = b"") -> tuple[Rows, Rows]:
+def fold(changes: Iterable[ChangelogRecords], *, separator: bytes = b"") -> tuple[Rows, Rows]:
     """The keys that are there after all ``changes``, in no order, and the value of each.
 
     Values that were merged stand after each other with ``separator`` between, as RocksDB's own
     operator of the pinned version has them.
     """
-    parts: list[Changes] = []
+    parts: list[ChangelogRecords] = []
     waiting, most = 0, WAITING
     for each in changes:
         parts.append(each)
@@ -106,21 +106,21 @@ def fold(changes: Iterable[Changes], *, separator: bytes = b"") -> tuple[Rows, R
         if waiting > most:
             # Folding again costs as much as what is left: each time there is twice as much before.
             keys, values = _folded(parts, separator)
-            parts = [Changes(np.full(len(keys), PUT, np.uint8), keys, values)]
+            parts = [ChangelogRecords(np.full(len(keys), PUT, np.uint8), keys, values)]
             waiting, most = 0, max(WAITING, 2 * _size(parts[0]))
     return _folded(parts, separator)
 
 
-def _size(changes: Changes) -> int:
+def _size(changes: ChangelogRecords) -> int:
     """The bytes that changes take in memory, with those that folding takes for each."""
     held = (changes.keys.offsets, changes.values.offsets)
     return int(sum(offsets[-1] - offsets[0] for offsets in held)) + _EACH * len(changes)
 
 
-def _folded(parts: list[Changes], separator: bytes) -> tuple[Rows, Rows]:
+def _folded(parts: list[ChangelogRecords], separator: bytes) -> tuple[Rows, Rows]:
     if not parts:
         return Rows.from_list([]), Rows.from_list([])
-    whole = Changes(
+    whole = ChangelogRecords(
         np.concatenate([each.kinds for each in parts]),
         Rows.concat([each.keys for each in parts]),
         Rows.concat([each.values for each in parts]),
@@ -128,7 +128,7 @@ def _folded(parts: list[Changes], separator: bytes) -> tuple[Rows, Rows]:
     return _left(whole, separator)
 
 
-def _left(changes: Changes, separator: bytes) -> tuple[Rows, Rows]:
+def _left(changes: ChangelogRecords, separator: bytes) -> tuple[Rows, Rows]:
     identities = changes.keys.to_arrow().dictionary_encode()
     key_of = numpy_array(identities.indices).astype(np.int64)
     order = np.arange(len(changes))
@@ -180,7 +180,9 @@ def read_hdfs_state(
     yield fold_state(changes, conf)
 
 
-def read_changes(files: Files, version: StoreVersion, conf: Mapping[str, str]) -> Iterator[Changes]:
+def read_changes(
+    files: Files, version: StoreVersion, conf: Mapping[str, str]
+) -> Iterator[ChangelogRecords]:
     """What the changelogs of a version have, in their order, deleted keys without checksums.
 
     Raises `CorruptFileError` for a damaged file, also where a row has another checksum.
@@ -193,7 +195,7 @@ def read_changes(files: Files, version: StoreVersion, conf: Mapping[str, str]) -
 
 def read_state_changes(
     files: Files, names: Sequence[str], conf: Mapping[str, str]
-) -> Iterator[Changes]:
+) -> Iterator[ChangelogRecords]:
     """What some changelogs or deltas of either provider have. Raises as `read_changes`."""
     if not is_rocksdb(conf):
         return _state_files(files, list(names), conf)
@@ -209,18 +211,22 @@ def snapshot_of(files: Files, version: StoreVersion) -> Snapshot | None:
         return read_snapshot(source, f"{files.location}/{version.snapshot}")
 
 
-def _state_files(files: Files, names: list[str], conf: Mapping[str, str]) -> Iterator[Changes]:
+def _state_files(
+    files: Files, names: list[str], conf: Mapping[str, str]
+) -> Iterator[ChangelogRecords]:
     for name in names:
         with _opened(files, name) as source:
             path = f"{files.location}/{name}"
             yield from _verified(read_state_file(source, codec_of(conf), path), conf, path)
 
 
-def _verified(changes: Iterator[Changes], conf: Mapping[str, str], path: str) -> Iterator[Changes]:
+def _verified(
+    changes: Iterator[ChangelogRecords], conf: Mapping[str, str], path: str
+) -> Iterator[ChangelogRecords]:
     return verified(changes, RowLayout.of(conf), path) if has_checksums(conf) else changes
 
 
-def fold_state(changes: Iterator[Changes], conf: Mapping[str, str]) -> tuple[Rows, Rows]:
+def fold_state(changes: Iterator[ChangelogRecords], conf: Mapping[str, str]) -> tuple[Rows, Rows]:
     """What is left of all ``changes`` of a version."""
     return fold(changes, separator=b"," if pinned(conf, MERGE_OPERATOR) == "1" else b"")
 

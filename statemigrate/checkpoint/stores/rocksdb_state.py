@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, arrow_array, numpy_array
-from statemigrate.checkpoint.stores.changelog import PUT, Changes
+from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords
 from statemigrate.checkpoint.stores.files import SharedFile, StoreVersion
 from statemigrate.checkpoint.stores.reading import fold_state, read_changes, snapshot_of
 from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, ranges
@@ -198,11 +198,11 @@ _NOTHING = Rows.from_list([]), Rows.from_list([])
 class _Sorted:
     """Changes in the order of their keys, those of one key in the order of time."""
 
-    changes: Changes
+    changes: ChangelogRecords
     numbers: Integers
 
     @staticmethod
-    def of(parts: list[Changes]) -> _Sorted:
+    def of(parts: list[ChangelogRecords]) -> _Sorted:
         whole = _concatenated(parts)
         order = _order_of(whole.keys)
         return _Sorted(_taken(whole, order), order + _SINCE)
@@ -244,7 +244,7 @@ def among(keys: Rows, wanted: Rows) -> Integers:
     return np.flatnonzero(numpy_array(mask)).astype(np.int64)
 
 
-def _is_plain(changes: Changes) -> bool:
+def _is_plain(changes: ChangelogRecords) -> bool:
     """Whether each key of what is in order is there once, and put."""
     if bool((changes.kinds != PUT).any()):
         return False
@@ -252,7 +252,7 @@ def _is_plain(changes: Changes) -> bool:
     return not pc.any(pc.equal(keys[1:], keys[:-1])).as_py()
 
 
-def _in_order(parts: list[Records]) -> Changes:
+def _in_order(parts: list[Records]) -> ChangelogRecords:
     """The changes of several files in the order of time."""
     whole = _concatenated([each.changes for each in parts])
     numbers = np.concatenate([each.numbers for each in parts])
@@ -272,21 +272,23 @@ def _order_of(keys: Rows) -> Integers:
     return numpy_array(order).astype(np.int64)
 
 
-def _concatenated(parts: list[Changes]) -> Changes:
+def _concatenated(parts: list[ChangelogRecords]) -> ChangelogRecords:
     kinds = [each.kinds for each in parts]
-    return Changes(
+    return ChangelogRecords(
         np.concatenate(kinds) if kinds else np.zeros(0, np.uint8),
         Rows.concat([each.keys for each in parts]),
         Rows.concat([each.values for each in parts]),
     )
 
 
-def _taken(changes: Changes, places: Integers) -> Changes:
-    return Changes(changes.kinds[places], changes.keys.take(places), changes.values.take(places))
+def _taken(changes: ChangelogRecords, places: Integers) -> ChangelogRecords:
+    return ChangelogRecords(
+        changes.kinds[places], changes.keys.take(places), changes.values.take(places)
+    )
 
 
-def _sliced(changes: Changes, first: int, end: int) -> Changes:
-    return Changes(
+def _sliced(changes: ChangelogRecords, first: int, end: int) -> ChangelogRecords:
+    return ChangelogRecords(
         changes.kinds[first:end],
         changes.keys.slice(first, end),
         changes.values.slice(first, end),

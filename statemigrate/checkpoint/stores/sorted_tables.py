@@ -29,7 +29,7 @@ from statemigrate.checkpoint.rows.buffers import (
     ends,
     within,
 )
-from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, Changes
+from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, ChangelogRecords
 from statemigrate.checkpoint.stores.integrity import matching
 from statemigrate.errors import UnsupportedError
 
@@ -54,7 +54,7 @@ _MOST_SHARED = 64
 class Records:
     """Changes in the order of their keys; of one key the newest, of the highest number, first."""
 
-    changes: Changes
+    changes: ChangelogRecords
     numbers: Integers
 
 
@@ -330,7 +330,7 @@ def _records(contents: Sequence[bytes | memoryview]) -> Records:
     steps = list(_steps(data, starts, limits))
     if not steps:
         none = Rows.from_list([])
-        return Records(Changes(np.zeros(0, np.uint8), none, none), _NO_NUMBERS)
+        return Records(ChangelogRecords(np.zeros(0, np.uint8), none, none), _NO_NUMBERS)
     return _assembled(data, steps, starts.size)
 
 
@@ -430,7 +430,7 @@ def _assembled(data: Bytes, steps: list[_Step], runs: int) -> Records:
     kinds = _kinds((tail & np.uint64(0xFF)).astype(np.uint8))
     users = within(keys, places[:-1], lengths - _TAIL)
     values = within(data, value_starts, value_sizes)
-    return Records(Changes(kinds, users, values), (tail >> np.uint64(8)).astype(np.int64))
+    return Records(ChangelogRecords(kinds, users, values), (tail >> np.uint64(8)).astype(np.int64))
 
 
 def _kinds(found: Bytes) -> Bytes:

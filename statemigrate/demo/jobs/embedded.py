@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
-from statemigrate.demo.stage import OUTPUT, Batch, reported
+from statemigrate.demo.stage import OUTPUT, BatchOutcome, reported
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def run_embedded(spark: SparkSession, folder: DemoFolder, role: str) -> None:
     """Run a deployment until input and backfill are both done."""
     running = start_query(spark, folder, _processor(role))
-    with reported(lambda: [Batch.of(each) for each in running.progress], folder.progress(role)):
+    with reported(
+        lambda: [BatchOutcome.of(each) for each in running.progress], folder.progress(role)
+    ):
         running.processAllAvailable()
     running.stop()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder, example_migrations
-from statemigrate.demo.stage import OUTPUT, Batch, reported
+from statemigrate.demo.stage import OUTPUT, BatchOutcome, reported
 from statemigrate.deployment import family_name
 from statemigrate.native.backfill import OlderFamilies, plan_backfill
 from statemigrate.native.decorator import migrated
@@ -47,7 +47,7 @@ def run_native(spark: SparkSession, folder: DemoFolder, role: str) -> None:
     if role == "after":
         left = _plan(spark, folder)
     query = started(_transformed(stream, processor), folder)
-    batches = Batches(query, processor, left, _dropped(processor))
+    batches = CountedBatches(query, processor, left, _dropped(processor))
     with reported(batches.so_far, folder.progress(role)):
         query.processAllAvailable()
     query.stop()
@@ -124,7 +124,7 @@ def _dropped(processor: Any) -> tuple[str, ...]:
     return tuple(family.name for families in drained.values() for family in families)
 
 
-class Batches:
+class CountedBatches:
     """The batches of a query so far, with what its workers counted."""
 
     def __init__(self, query: Any, processor: Any, left: int, dropped: tuple[str, ...]) -> None:
@@ -133,9 +133,9 @@ class Batches:
         self._left = left
         self._dropped = dropped
         self._touched = self._backfilled = 0
-        self._batches: list[Batch] = []
+        self._batches: list[BatchOutcome] = []
 
-    def so_far(self) -> list[Batch]:
+    def so_far(self) -> list[BatchOutcome]:
         """Those that are done, oldest first."""
         last = self._batches[-1].number if self._batches else -1
         for each in self._query.recentProgress:
@@ -143,11 +143,11 @@ class Batches:
                 self._batches.append(self._made(json.loads(each.json)))
         return self._batches
 
-    def _made(self, progress: dict[str, Any]) -> Batch:
+    def _made(self, progress: dict[str, Any]) -> BatchOutcome:
         touched, backfilled = self._new_counts()
         self._left -= touched + backfilled
         dropped, self._dropped = self._dropped, ()
-        return Batch(
+        return BatchOutcome(
             number=progress["batchId"],
             rows=progress["sources"][0]["numInputRows"],
             left=self._left,

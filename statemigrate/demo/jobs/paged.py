@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.demo.jobs.native import STORE, Batches, chunk_of, event_stream, started
+from statemigrate.demo.jobs.native import STORE, CountedBatches, chunk_of, event_stream, started
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
 from statemigrate.native.backfill import OlderFamilies, plan_backfill
@@ -37,7 +37,7 @@ def run_paged(spark: SparkSession, folder: DemoFolder, role: str) -> None:
         pages=_pages(folder),
     )
     query = started(result, folder)
-    batches = Batches(query, processor, left, gone)
+    batches = CountedBatches(query, processor, left, gone)
     with reported(batches.so_far, folder.progress(role)):
         query.processAllAvailable()
     query.stop()

@@ -17,7 +17,7 @@ from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
-from statemigrate.demo.stage import Batch, reported
+from statemigrate.demo.stage import BatchOutcome, reported
 from statemigrate.files.open import open_files
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.reading import StateReader, rewriting_session
@@ -109,9 +109,11 @@ def _rewrite(spark: SparkSession, folder: DemoFolder) -> None:
     folder.rewritten.write_text(json.dumps(document))
 
 
-def _batches(query: Any) -> list[Batch]:
+def _batches(query: Any) -> list[BatchOutcome]:
     return [
-        Batch(each.batchId, each.numInputRows, 0, 0, 0, float(each.durationMs["triggerExecution"]))
+        BatchOutcome(
+            each.batchId, each.numInputRows, 0, 0, 0, float(each.durationMs["triggerExecution"])
+        )
         for each in query.recentProgress
         if each.numInputRows
     ]

@@ -16,7 +16,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from statemigrate.formats.avro.compiled_writing import Columns
-from statemigrate.formats.avro.generated import Source
+from statemigrate.formats.avro.generated import GeneratedSource
 from statemigrate.formats.avro.logical import freezing
 from statemigrate.formats.schema.nodes import (
     Array,
@@ -55,21 +55,21 @@ KNOWN: dict[str, Any] = {
 """Names that the lines use."""
 
 
-def read_raw(source: Source, target: str) -> None:
+def read_raw(source: GeneratedSource, target: str) -> None:
     """A number as it is written, still in zigzag, into ``target``."""
     source.line(f"{target} = data[p]; p += 1")
     with source.block(f"if {target} > 127:"):
         _read_rest(source, target)
 
 
-def _read_rest(source: Source, target: str) -> None:
+def _read_rest(source: GeneratedSource, target: str) -> None:
     """The bytes behind the first one of a number, which is in ``target``."""
     source.line("s = data[p]")
     source.line(f"if s < 128: {target} += (s << 7) - 128; p += 1")
     source.line(f"else: {target}, p = long_rest(data, p, {target})")
 
 
-def _read_number(source: Source, target: str) -> None:
+def _read_number(source: GeneratedSource, target: str) -> None:
     source.line(f"{target} = data[p]; p += 1")
     source.line(f"if {target} < 128: {target} = numbers[{target}]")
     with source.block("else:"):
@@ -77,7 +77,7 @@ def _read_number(source: Source, target: str) -> None:
         source.line(f"{target} = ({target} >> 1) ^ -({target} & 1)")
 
 
-def _read_end(source: Source) -> str:
+def _read_end(source: GeneratedSource) -> str:
     """The name of the place behind as many bytes as a length says."""
     end = source.name("e")
     source.line(f"{end} = data[p]; p += 1")
@@ -89,19 +89,19 @@ def _read_end(source: Source) -> str:
     return end
 
 
-def read_bytes(source: Source, target: str) -> None:
+def read_bytes(source: GeneratedSource, target: str) -> None:
     """A length and as many bytes. What is cut off is found at the end, where ``p`` is too far."""
     end = _read_end(source)
     source.line(f"{target} = data[p:{end}]; p = {end}")
 
 
-def read_text(source: Source, target: str) -> None:
+def read_text(source: GeneratedSource, target: str) -> None:
     """A string."""
     end = _read_end(source)
     source.line(f"{target} = data[p:{end}].decode(); p = {end}")
 
 
-def read_leaf(source: Source, node: Primitive | Fixed | Enum, target: str) -> None:
+def read_leaf(source: GeneratedSource, node: Primitive | Fixed | Enum, target: str) -> None:
     """Any single value into ``target``."""
     match node:
         case Enum():
@@ -112,13 +112,13 @@ def read_leaf(source: Source, node: Primitive | Fixed | Enum, target: str) -> No
             _read_primitive(source, node, target)
 
 
-def _read_enum(source: Source, node: Enum, target: str) -> None:
+def _read_enum(source: GeneratedSource, node: Enum, target: str) -> None:
     read_raw(source, target)
     source.line(f"if {target} & 1: raise ValueError")
     source.line(f"{target} = {source.constant(node.symbols)}[{target} >> 1]")
 
 
-def _read_fixed(source: Source, node: Fixed, target: str) -> None:
+def _read_fixed(source: GeneratedSource, node: Fixed, target: str) -> None:
     source.line(f"{target} = data[p:p + {node.size}]; p += {node.size}")
     # A list states how many there are: it must not go on and on behind the end.
     source.line("if p > len(data): raise IndexError")
@@ -126,7 +126,7 @@ def _read_fixed(source: Source, node: Fixed, target: str) -> None:
         _convert(source, _decimal(node.decimals), target)
 
 
-def _read_primitive(source: Source, node: Primitive, target: str) -> None:
+def _read_primitive(source: GeneratedSource, node: Primitive, target: str) -> None:
     match node.type:
         case "null":
             source.line(f"{target} = None")
@@ -146,13 +146,13 @@ def _read_primitive(source: Source, node: Primitive, target: str) -> None:
         _convert(source, convert, target)
 
 
-def _read_float(source: Source, kind: str, target: str) -> None:
+def _read_float(source: GeneratedSource, kind: str, target: str) -> None:
     form = struct.Struct("<f" if kind == "float" else "<d")
     unpack = source.constant(form.unpack_from)
     source.line(f"{target} = {unpack}(data, p)[0]; p += {form.size}")
 
 
-def _convert(source: Source, convert: Callable[[Any], Any], target: str) -> None:
+def _convert(source: GeneratedSource, convert: Callable[[Any], Any], target: str) -> None:
     source.line(f"{target} = {source.constant(convert)}({target})")
 
 
@@ -206,7 +206,7 @@ def compiled_reader(record: Record) -> Callable[[bytes], dict[str, Any]]:
 
     It raises any `Exception` for bytes that are not regular, which may be a value all the same.
     """
-    source = Source(**KNOWN)
+    source = GeneratedSource(**KNOWN)
     with source.function("def read(data):"):
         source.line("p = 0")
         _Reading(source, 0).read(record, "value")
@@ -221,7 +221,7 @@ def compiled_row_reader(record: Record, columns: Columns) -> Callable[[bytes], t
 
     ``columns`` and what it raises are as for `compiled_row_writer` and `compiled_reader`.
     """
-    source = Source(**KNOWN)
+    source = GeneratedSource(**KNOWN)
     with source.function("def read(data):"):
         source.line("p = 0")
         values = {field.name: source.name("v") for field in record.fields}
@@ -238,7 +238,7 @@ def compiled_row_reader(record: Record, columns: Columns) -> Callable[[bytes], t
 class _Reading:
     """Writes the lines that read values, ``depth`` types within the function's own."""
 
-    def __init__(self, source: Source, depth: int) -> None:
+    def __init__(self, source: GeneratedSource, depth: int) -> None:
         self._source = source
         self._depth = depth
 

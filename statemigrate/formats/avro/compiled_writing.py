@@ -18,7 +18,7 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 from itertools import chain
 from typing import Any
 
-from statemigrate.formats.avro.generated import Source
+from statemigrate.formats.avro.generated import GeneratedSource
 from statemigrate.formats.avro.leaves import leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes
 from statemigrate.formats.avro.writing import SHORT, SHORT_LONGS, leaf_writer, long_bytes, writer_of
@@ -55,7 +55,7 @@ def length(size: str) -> str:
     return f"(longs[{size}] if {size} < {SHORT} else long_bytes({size}))"
 
 
-def leaf_pieces(source: Source, node: Primitive | Fixed | Enum, value: str) -> list[str]:
+def leaf_pieces(source: GeneratedSource, node: Primitive | Fixed | Enum, value: str) -> list[str]:
     """Expressions that, joined, are the bytes of ``value``; its check is written before them."""
     if node == Primitive("string"):
         return text_pieces(source, value)
@@ -73,7 +73,7 @@ def leaf_pieces(source: Source, node: Primitive | Fixed | Enum, value: str) -> l
     return [f"{source.constant(_checked(node))}({value})"]
 
 
-def text_pieces(source: Source, value: str) -> list[str]:
+def text_pieces(source: GeneratedSource, value: str) -> list[str]:
     """A string."""
     data, size = source.name("d"), source.name("n")
     _require(source, f"type({value}) is str")
@@ -81,7 +81,7 @@ def text_pieces(source: Source, value: str) -> list[str]:
     return [length(size), data]
 
 
-def _integer(source: Source, low: int, high: int, value: str) -> str:
+def _integer(source: GeneratedSource, low: int, high: int, value: str) -> str:
     _require(source, f"type({value}) is int")
     if low >= -SHORT and high < SHORT:
         _require(source, f"{low} <= {value} <= {high}")
@@ -95,7 +95,7 @@ def _integer(source: Source, low: int, high: int, value: str) -> str:
     return number
 
 
-def _fixed_decimal(source: Source, decimals: Decimals, size: int, value: str) -> str:
+def _fixed_decimal(source: GeneratedSource, decimals: Decimals, size: int, value: str) -> str:
     """A decimal with exactly the digits of its scale; the function for all others takes the rest.
 
     What is not finite has no integer, and raises.
@@ -110,7 +110,7 @@ def _fixed_decimal(source: Source, decimals: Decimals, size: int, value: str) ->
     return f"({exact} if {scaled}.same_quantum(one) else {checked}({value}))"
 
 
-def _require(source: Source, condition: str) -> None:
+def _require(source: GeneratedSource, condition: str) -> None:
     source.line(f"if not ({condition}): raise ValueError")
 
 
@@ -140,7 +140,7 @@ Columns = Sequence[tuple[str, Callable[[Any], Any] | None]]
 
 def compiled_writer(record: Record) -> Encode:
     """The writer of a record. It raises any `Exception` for what cannot be written as it is."""
-    source = Source(**KNOWN)
+    source = GeneratedSource(**KNOWN)
     _function(source, "write", record)
     write: Encode = source.compiled("write")
     return write
@@ -152,7 +152,7 @@ def compiled_row_writer(record: Record, columns: Columns) -> Encode:
     ``columns`` are the names of the record's fields with what converts their values, None aside.
     It raises any `Exception` for what is no such tuple, and what cannot be written as it is.
     """
-    source = Source(**KNOWN)
+    source = GeneratedSource(**KNOWN)
     with source.function("def write(row):"):
         source.line("if not isinstance(row, tuple): raise TypeError")
         values = {name: source.name("v") for name, _ in columns}
@@ -166,7 +166,7 @@ def compiled_row_writer(record: Record, columns: Columns) -> Encode:
     return write
 
 
-def _function(source: Source, name: str, node: Node) -> None:
+def _function(source: GeneratedSource, name: str, node: Node) -> None:
     with source.function(f"def {name}(value):"):
         pieces = _Writing(source, 0).pieces(node, "value")
         source.line(f"return {_joined(pieces)}")
@@ -181,7 +181,7 @@ def _joined(pieces: list[str]) -> str:
 class _Writing:
     """Writes the lines that check values, ``depth`` types within the function's own."""
 
-    def __init__(self, source: Source, depth: int) -> None:
+    def __init__(self, source: GeneratedSource, depth: int) -> None:
         self._source = source
         self._depth = depth
 

@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any
 
 
-class Source:
+class GeneratedSource:
     """Functions being written, one of them at a time at the end of ``lines``."""
 
     def __init__(self, **known: Any) -> None:

@@ -162,19 +162,19 @@ class Reason(Enum):
 
 
 @dataclass(frozen=True)
-class Pair:
+class FieldPair:
     """An old field and what it became; a path has several names where structs are on the way."""
 
     old: Path
     new: Path
     reason: Reason
 
-    def reversed(self) -> Pair:
+    def reversed(self) -> FieldPair:
         """Return the pair for the way back."""
-        return Pair(self.new, self.old, self.reason)
+        return FieldPair(self.new, self.old, self.reason)
 
 
-def match_fields(old: Record, new: Record, *, readable: Readable) -> tuple[Pair, ...]:
+def match_fields(old: Record, new: Record, *, readable: Readable) -> tuple[FieldPair, ...]:
     """Pair the fields of two records: kept ones, then moved ones, then renamed ones.
 
     What is in no pair was removed or added. ``readable`` says whether a type reads another one's
@@ -203,7 +203,7 @@ def unpaired(record: Record, taken: Sequence[Path], at: Path = ()) -> Iterator[P
             yield path
 
 
-def _targets(pairs: Sequence[Pair]) -> list[Path]:
+def _targets(pairs: Sequence[FieldPair]) -> list[Path]:
     return [pair.new for pair in pairs]
 
 
@@ -212,20 +212,20 @@ def _left(fields: Sequence[Field], taken: Sequence[Path]) -> list[Field]:
     return [field for field in fields if field.name not in names]
 
 
-def _pairs_by_name(old: Record, new: Record) -> Iterator[Pair]:
+def _pairs_by_name(old: Record, new: Record) -> Iterator[FieldPair]:
     names = {field.name for field in old.fields}
     new_names = {field.name for field in new.fields}
     for field in new.fields:
         # An alias says what a field was called; Avro reads it so too.
         aliases = [a for a in field.aliases if a in names and a not in new_names]
         if field.name in names:
-            yield Pair((field.name,), (field.name,), Reason.KEPT)
+            yield FieldPair((field.name,), (field.name,), Reason.KEPT)
         elif aliases:
             names.remove(aliases[0])
-            yield Pair((aliases[0],), (field.name,), Reason.KEPT)
+            yield FieldPair((aliases[0],), (field.name,), Reason.KEPT)
 
 
-def _moved(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[Pair]:
+def _moved(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[FieldPair]:
     taken: set[Path] = set()
     for same_type in (True, False):
         for (path, old), (target, new) in product(_within(removed), _within(added)):
@@ -233,7 +233,7 @@ def _moved(removed: Sequence[Field], added: Sequence[Field]) -> Iterator[Pair]:
             alike = path[-1] == target[-1] and (_same if same_type else _convertible)(old, new)
             if one_level and alike and not _overlaps(path, target, taken):
                 taken |= {("old", *path), ("new", *target)}
-                yield Pair(path, target, Reason.MOVED)
+                yield FieldPair(path, target, Reason.MOVED)
 
 
 def _within(fields: Sequence[Field], path: Path = ()) -> Iterator[tuple[Path, Node]]:
@@ -258,7 +258,7 @@ def _overlaps(path: Path, target: Path, taken: set[Path]) -> bool:
 
 def _renamed(
     removed: Sequence[Field], added: Sequence[Field], readable: Readable
-) -> Iterator[Pair]:
+) -> Iterator[FieldPair]:
     candidates = [
         (_similarity(old.name, new.name), old, new)
         for old, new in product(removed, added)
@@ -269,22 +269,22 @@ def _renamed(
     for _, old, new in sorted(similar, key=lambda each: -each[0]):
         if not _overlaps((old.name,), (new.name,), taken):
             taken |= {("old", old.name), ("new", new.name)}
-            yield Pair((old.name,), (new.name,), Reason.RENAMED)
+            yield FieldPair((old.name,), (new.name,), Reason.RENAMED)
     left = [f for f in removed if ("old", f.name) not in taken]
     yield from _only_pairs(left, [f for f in added if ("new", f.name) not in taken], readable)
 
 
 def _only_pairs(
     removed: Sequence[Field], added: Sequence[Field], readable: Readable
-) -> Iterator[Pair]:
+) -> Iterator[FieldPair]:
     if len(removed) == len(added) == 1 and _same_kind(removed[0].type, added[0].type, readable):
-        yield Pair((removed[0].name,), (added[0].name,), Reason.RENAMED)
+        yield FieldPair((removed[0].name,), (added[0].name,), Reason.RENAMED)
         return
     before, after = Counter(map(_type_of, removed)), Counter(map(_type_of, added))
     for old, new in product(removed, added):
         kind = _type_of(old)
         if kind == _type_of(new) and before[kind] == after[kind] == 1:
-            yield Pair((old.name,), (new.name,), Reason.RENAMED)
+            yield FieldPair((old.name,), (new.name,), Reason.RENAMED)
 
 
 def _type_of(field: Field) -> str:

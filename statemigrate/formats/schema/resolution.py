@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from statemigrate.formats.schema.fingerprint import layout
-from statemigrate.formats.schema.matching import Pair, Path, Reason, match_fields
+from statemigrate.formats.schema.matching import FieldPair, Path, Reason, match_fields
 from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
     NULL,
@@ -68,7 +68,7 @@ class FieldChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TypeDifference:
     """A `FieldChange` with the types themselves, or a text in place of one."""
 
     path: str
@@ -169,7 +169,7 @@ def _caution(old: Primitive, new: Primitive) -> str:
     return ""
 
 
-def matched_fields(old: Record, new: Record) -> tuple[Pair, ...]:
+def matched_fields(old: Record, new: Record) -> tuple[FieldPair, ...]:
     """Pair the fields of two records; see `match_fields`."""
     return match_fields(old, new, readable=_is_readable)
 
@@ -178,7 +178,7 @@ def _is_readable(old: Node, new: Node) -> bool:
     return all(each.verdict != Verdict.TRANSFORM for each in changes_between(old, new, ""))
 
 
-def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
+def changes_between(old: Node, new: Node, path: str) -> Iterator[TypeDifference]:
     """Yield every difference at or below ``path``; none if the bytes are the same."""
     if layout(old) == layout(new):
         return
@@ -195,7 +195,7 @@ def changes_between(old: Node, new: Node, path: str) -> Iterator[Difference]:
             yield from changes_between(before.values, after.values, f"{path}{{}}")
         case _:
             outcome = _nullable_or_not(old, new)
-            yield Difference(path, old, new, outcome.verdict, outcome.note)
+            yield TypeDifference(path, old, new, outcome.verdict, outcome.note)
 
 
 def _nullable_or_not(old: Node, new: Node) -> Outcome:
@@ -208,29 +208,29 @@ def _nullable_or_not(old: Node, new: Node) -> Outcome:
     return outcome
 
 
-def _nullability(old: Node, new: Node, path: str) -> Iterator[Difference]:
+def _nullability(old: Node, new: Node, path: str) -> Iterator[TypeDifference]:
     was, is_now = isinstance(old, Union), isinstance(new, Union)
     names = old, new
     if was and not is_now:
-        yield Difference(path, *names, Verdict.TRANSFORM, "None has no place in the new type")
+        yield TypeDifference(path, *names, Verdict.TRANSFORM, "None has no place in the new type")
     elif is_now and not was:
-        yield Difference(path, *names, Verdict.READABLE, "may now be None")
+        yield TypeDifference(path, *names, Verdict.READABLE, "may now be None")
     elif isinstance(old, Union) and isinstance(new, Union) and _null_moved(old, new):
-        yield Difference(path, *names, Verdict.READABLE, "another order in the union")
+        yield TypeDifference(path, *names, Verdict.READABLE, "another order in the union")
 
 
-def _keys(old: Map, new: Map, path: str) -> Iterator[Difference]:
+def _keys(old: Map, new: Map, path: str) -> Iterator[TypeDifference]:
     if layout(old.keys) != layout(new.keys):
         names = old.keys, new.keys
         note = "a map's keys are read as they were written"
-        yield Difference(f"{path} key", *names, Verdict.TRANSFORM, note)
+        yield TypeDifference(f"{path} key", *names, Verdict.TRANSFORM, note)
 
 
 def _null_moved(old: Union, new: Union) -> bool:
     return old.branches.index(NULL) != new.branches.index(NULL)
 
 
-def _records(old: Record, new: Record, path: str) -> Iterator[Difference]:
+def _records(old: Record, new: Record, path: str) -> Iterator[TypeDifference]:
     before = {field.name: field for field in old.fields}
     matched: list[str] = []
     added: list[Field] = []
@@ -247,7 +247,7 @@ def _records(old: Record, new: Record, path: str) -> Iterator[Difference]:
     if kept != matched:
         note = "another order of fields; Avro matches them by name"
         names = ", ".join(kept), ", ".join(matched)
-        yield Difference(path or "(fields)", *names, Verdict.READABLE, note)
+        yield TypeDifference(path or "(fields)", *names, Verdict.READABLE, note)
 
 
 def _source(field: Field, before: dict[str, Field], new: Record) -> Field | None:
@@ -257,50 +257,50 @@ def _source(field: Field, before: dict[str, Field], new: Record) -> Field | None
     return next((before[name] for name in names if name in before), None)
 
 
-def _same_field(old: Field, new: Field, path: str) -> Iterator[Difference]:
+def _same_field(old: Field, new: Field, path: str) -> Iterator[TypeDifference]:
     inner = _join(path, new.name)
     if old.name != new.name:
         note = f"renamed from {old.name}, as its alias says"
         source = _join(path, old.name)
-        yield Difference(inner, old.type, new.type, Verdict.READABLE, note, source)
+        yield TypeDifference(inner, old.type, new.type, Verdict.READABLE, note, source)
     yield from changes_between(old.type, new.type, inner)
 
 
 def _added_and_removed(
-    pairs: Sequence[Pair], removed: list[Field], added: list[Field], path: str
-) -> Iterator[Difference]:
+    pairs: Sequence[FieldPair], removed: list[Field], added: list[Field], path: str
+) -> Iterator[TypeDifference]:
     """The fields that are in one record alone, those that are taken for each other as one."""
     sources = {pair.new: pair for pair in pairs if pair.reason != Reason.KEPT}
     gone = {pair.old for pair in sources.values()}
     for field in removed:
         if (field.name,) not in gone:
             note = "Avro drops the old values"
-            yield Difference(_join(path, field.name), field.type, None, Verdict.READABLE, note)
+            yield TypeDifference(_join(path, field.name), field.type, None, Verdict.READABLE, note)
     for field in added:
         yield from _added(field, sources, removed, path)
 
 
 def _added(
-    field: Field, sources: dict[Path, Pair], removed: list[Field], path: str
-) -> Iterator[Difference]:
+    field: Field, sources: dict[Path, FieldPair], removed: list[Field], path: str
+) -> Iterator[TypeDifference]:
     verdict, note = _filled(field)
     pair = sources.get((field.name,))
     if pair is not None:
         old = _type_at(removed, pair.old)
         explanation = f"{_how(pair, path)}; Avro alone takes it for new: {note}"
         source = _join(path, ".".join(pair.old))
-        yield Difference(_join(path, field.name), old, field.type, verdict, explanation, source)
+        yield TypeDifference(_join(path, field.name), old, field.type, verdict, explanation, source)
         return
-    yield Difference(_join(path, field.name), None, field.type, verdict, note)
+    yield TypeDifference(_join(path, field.name), None, field.type, verdict, note)
     for target, inner in sources.items():
         if len(target) > 1 and target[0] == field.name:
             ends = _type_at(removed, inner.old), _type_at([field], target)
             place = _join(path, ".".join(target)), *ends
             source = _join(path, ".".join(inner.old))
-            yield Difference(*place, Verdict.READABLE, _how(inner, path), source)
+            yield TypeDifference(*place, Verdict.READABLE, _how(inner, path), source)
 
 
-def _how(pair: Pair, path: str) -> str:
+def _how(pair: FieldPair, path: str) -> str:
     return f"{pair.reason.value} from {_join(path, '.'.join(pair.old))}, as it seems"
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from statemigrate.budget import BackfillOptions
 from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.commands.current import read_log
-from statemigrate.deployment import Kind, Settings, StorePlan, plan_store
+from statemigrate.deployment import DeploymentSettings, Kind, StorePlan, plan_store
 from statemigrate.embedded.batches import Batches, Engine, facts_of
 from statemigrate.embedded.continuation import last_committed, require_committed
 from statemigrate.embedded.layout import (
@@ -37,10 +37,10 @@ from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema, working_copy
 from statemigrate.embedded.versions import claim
 from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Known, Note, planned_revisions, unknown
+from statemigrate.event_log.log import LogEvents, Note, planned_revisions, unknown
 from statemigrate.families import Span
 from statemigrate.processor.handle import declared_variables
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 from support.histories.processor import KEY, OUTPUT, ROWS, USER_KEY, Obedient
 from support.histories.values import FORMATS, STORES, lineage, shown
 from support.histories.without_spark import Rows, Session
@@ -96,7 +96,7 @@ def run_at(layout: Layout, place: Path, deployment: Deployment) -> None:
         committed = last_committed(layout)
         note = whole_start(_planned(deployment, committed))
         note.start(layout.files, _next(layout), facts_of(committed))
-        if unknown(Known(layout.files), facts_of(committed), is_whole_query=True):
+        if unknown(LogEvents(layout.files), facts_of(committed), is_whole_query=True):
             raise AssertionError("a start has not told the log all that the state has")
         batches = Batches(engine, partial(_planned, deployment))
         session = Session()
@@ -220,8 +220,8 @@ def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
     )
     found = []
     for data, value in opened.scan(Span()):
-        (key,), rest = KeyCodec(KEY).split(data)
-        user = KeyCodec(USER_KEY).decode(rest)[0] if kind == "map" else 0
+        (key,), rest = TupleKeyCodec(KEY).split(data)
+        user = TupleKeyCodec(USER_KEY).decode(rest)[0] if kind == "map" else 0
         found.append((store, revision, key, user, shown(value)))
     opened.release()
     return found
@@ -264,9 +264,9 @@ def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
 STAMP = Stamp("tried", "nobody", "0", None)
 
 
-def _settings(deployment: Deployment) -> Settings:
+def _settings(deployment: Deployment) -> DeploymentSettings:
     targets = dict.fromkeys(deployment.stores, deployment.revision)
-    return Settings(targets=targets, write_on_read=deployment.write_on_read)
+    return DeploymentSettings(targets=targets, write_on_read=deployment.write_on_read)
 
 
 def _next(layout: Layout) -> int:

@@ -19,7 +19,14 @@ from statemigrate.checkpoint.logs.offsets import batches_in, names_in, parse_off
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.native.adoption import adopt
-from statemigrate.native.chunks import CHUNKS, ENTRIES, WAITING, ChunkFiles, Pace, PlanRecord
+from statemigrate.native.chunks import (
+    CHUNKS,
+    ENTRIES,
+    WAITING,
+    BackfillLimits,
+    ChunkFiles,
+    PlanRecord,
+)
 from statemigrate.native.feeder import Feeder
 from statemigrate.native.pacing import Batch
 from support.object_store import MemoryFiles
@@ -155,7 +162,7 @@ class PacedBackfill:
         written = io.BytesIO()
         parquet.write_table(block, written)
         files.put(f"{WAITING}/{name}/part-00000-x.parquet", written.getvalue())
-        pace = Pace(0.5, _A_CHUNK)
+        pace = BackfillLimits(0.5, _A_CHUNK)
         chunks.write_plan(PlanRecord(name, len(keys), 0, offset, pace, ("totals",)))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from statemigrate.files.protocol import LARGEST, Entry, Files
+from statemigrate.files.protocol import LARGEST, FileEntry, Files
 
 _STUCK = 120.0
 """Seconds after which a driver that does not come to its next operation waits for another one."""
@@ -218,11 +218,11 @@ class RivalFiles:
         self._turn("replace", name)
         self.files.replace(name, data, like=like)
 
-    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[Entry, ...]:
+    def list(self, folder: str = "", *, recursive: bool = False) -> tuple[FileEntry, ...]:
         self._turn("list", folder)
         return self.files.list(folder, recursive=recursive)
 
-    def find(self, name: str = "") -> Entry | None:
+    def find(self, name: str = "") -> FileEntry | None:
         self._turn("find", name)
         return self.files.find(name)
 

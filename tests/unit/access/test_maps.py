@@ -6,10 +6,10 @@ from support.notes import MIDDLE, OLD
 from support.shorthand import long, short
 
 from statemigrate.families import Span
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
-GROUPS = KeyCodec(StructType([StructField("group", StringType())]))
-USERS = KeyCodec(StructType([StructField("user", IntegerType())]))
+GROUPS = TupleKeyCodec(StructType([StructField("group", StringType())]))
+USERS = TupleKeyCodec(StructType([StructField("user", IntegerType())]))
 
 
 def entry(group, user):

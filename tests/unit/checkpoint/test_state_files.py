@@ -15,8 +15,8 @@ from statemigrate.checkpoint.stores.changelog import (
     DELETE,
     MERGE,
     PUT,
-    ChangelogWriter,
     LineageItem,
+    SparkChangelogWriter,
     deletions,
     read_changelog,
     records,
@@ -37,7 +37,7 @@ def rows(*parts: bytes) -> Rows:
 
 def changelog(version, *changes, codec="zstd", lineage=()):
     sink = io.BytesIO()
-    writer = ChangelogWriter(sink, codec, version, lineage)
+    writer = SparkChangelogWriter(sink, codec, version, lineage)
     for kind, key, value in changes:
         if kind == DELETE:
             writer.delete(rows(key))
@@ -154,15 +154,15 @@ def test_a_first_key_that_would_pass_for_a_header_is_refused():
     long = rows(bytes(0x00027632))
     assert version_of(b"\0\2v2") == 2
     with pytest.raises(UnsupportedError, match="first key is so long"):
-        ChangelogWriter(io.BytesIO(), "zstd", 1).put(long, rows(b""))
-    writer = ChangelogWriter(io.BytesIO(), "zstd", 1)
+        SparkChangelogWriter(io.BytesIO(), "zstd", 1).put(long, rows(b""))
+    writer = SparkChangelogWriter(io.BytesIO(), "zstd", 1)
     writer.put(rows(b"short"), rows(b""))
     writer.put(long, rows(b""))
 
 
 def test_lists_need_column_families():
     with pytest.raises(UnsupportedError, match="one value under a key"):
-        ChangelogWriter(io.BytesIO(), "zstd", 1).merge(rows(b"k"), rows(b"v"))
+        SparkChangelogWriter(io.BytesIO(), "zstd", 1).merge(rows(b"k"), rows(b"v"))
 
 
 def test_an_empty_snapshot_says_its_families():

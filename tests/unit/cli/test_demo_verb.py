@@ -11,7 +11,7 @@ from rich.console import Console
 
 from statemigrate.cli.demo import DemoView
 from statemigrate.demo.options import DemoOptions
-from statemigrate.demo.stage import Batch, Crash
+from statemigrate.demo.stage import BatchOutcome, Crash
 from statemigrate.demo.story import (
     ActBegun,
     BatchDone,
@@ -23,15 +23,15 @@ from statemigrate.demo.story import (
 )
 from statemigrate.demo.verdict import (
     BatchTimes,
-    Comparison,
     Figures,
+    KeyComparison,
     MigrationFigures,
     RewriteFigures,
     RewritingFigures,
 )
 from statemigrate.errors import CheckpointError
 
-EQUAL = Comparison(1000, 0, 0, 0, 0)
+EQUAL = KeyComparison(1000, 0, 0, 0, 0)
 GOOD = Figures(
     options=DemoOptions(3000, 1000),
     crash=Crash(5, 4, 2),
@@ -61,7 +61,7 @@ REWRITTEN = RewriteFigures(
 
 
 def batch(number, touched, backfilled, left, retired=(), alone=79.6):
-    return Batch(number, 250, left, touched, backfilled, 100.0, alone, retired)
+    return BatchOutcome(number, 250, left, touched, backfilled, 100.0, alone, retired)
 
 
 def drawn(*steps, quiet=False):

@@ -20,7 +20,7 @@ from statemigrate.errors import NO_VALUES, StatemigrateError, TransformError
 from statemigrate.families import MemoryFamily, Source
 from statemigrate.formats import Struct
 from statemigrate.inspect.trial_path import TrialPath
-from statemigrate.migration.path import Path as TransformPath
+from statemigrate.migration.path import MigrationPath as TransformPath
 from statemigrate.migration.path import Step
 from statemigrate.scripts import ScriptFolder
 

@@ -1,4 +1,4 @@
-from statemigrate.demo.verdict import Comparison, compare_summaries
+from statemigrate.demo.verdict import KeyComparison, compare_summaries
 
 
 def auction(bids, total, highest, name="lot-1"):
@@ -13,7 +13,7 @@ EXPECTED = {
 
 
 def test_equal_summaries_have_no_difference():
-    assert compare_summaries(EXPECTED, dict(EXPECTED)) == Comparison(3, 0, 0, 0, 0)
+    assert compare_summaries(EXPECTED, dict(EXPECTED)) == KeyComparison(3, 0, 0, 0, 0)
     assert compare_summaries(EXPECTED, dict(EXPECTED)).is_equal
 
 
@@ -24,7 +24,7 @@ def test_nothing_to_compare_is_not_equal():
 def test_a_lost_key_is_missing():
     found = {key: row for key, row in EXPECTED.items() if key != "person-0"}
     comparison = compare_summaries(EXPECTED, found)
-    assert comparison == Comparison(
+    assert comparison == KeyComparison(
         3, 1, 0, 0, 0, (f"person-0: expected {EXPECTED['person-0']}, found None",)
     )
     assert not comparison.is_equal

@@ -10,7 +10,7 @@ from statemigrate.errors import ForeignFileError, StorageError, UnsupportedError
 from statemigrate.files.hadoop_jvm import is_configured
 from statemigrate.files.local import LocalFiles
 from statemigrate.files.open import files_to_read
-from statemigrate.files.protocol import Entry
+from statemigrate.files.protocol import FileEntry
 from statemigrate.files.without_java import ArrowStore, ReadFiles, opened, settings_of
 
 NAMES = ("metadata", "offsets/0", "state/0/1/2.zip", "state/0/1/SSTs/a b%41#?é.sst", "empty")
@@ -193,5 +193,5 @@ def test_entries_tell_one_content_from_another(files, local):
     before = files.find("metadata")
     local.replace("metadata", b"other")
     after = files.find("metadata")
-    assert isinstance(after, Entry)
+    assert isinstance(after, FileEntry)
     assert after.tag != before.tag

@@ -11,7 +11,7 @@ import pytest
 from statemigrate.errors import ForeignFileError, StorageError, UnsupportedError
 from statemigrate.files import protocol
 from statemigrate.files.local import LocalFiles, copy_local
-from statemigrate.files.protocol import Entry
+from statemigrate.files.protocol import FileEntry
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def test_names_that_are_no_text_are_left_out(root: Path, files: LocalFiles) -> N
 def test_a_pipe_is_not_waited_for(root: Path, files: LocalFiles) -> None:
     os.mkfifo(root / "pipe")
     found = files.find("pipe")
-    assert isinstance(found, Entry)
+    assert isinstance(found, FileEntry)
     assert found.kind == "other"
     with pytest.raises(ForeignFileError):
         files.get("pipe")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import FormatError
 from statemigrate.formats import Avro, Struct
-from statemigrate.formats.merging import Difference, merge
+from statemigrate.formats.merging import FieldDifference, merge
 from statemigrate.formats.struct_format import struct_from_json
 
 BASE = "id BIGINT, name STRING, total BIGINT, item STRUCT<a: INT, b: INT>, tags ARRAY<STRING>"
@@ -108,7 +108,7 @@ def test_avro_is_merged_as_avro():
     c = {"name": "c", "type": ["null", "int"], "default": None}
     found = merge(record(a), record(a, b), record(a, c))
     assert found.format == record(a, c, b)
-    assert found.differences == (Difference(("b",), "added"),)
+    assert found.differences == (FieldDifference(("b",), "added"),)
     with pytest.raises(FormatError):
         merge(record(a), Struct("a BIGINT"), record(a, c))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statemigrate.formats import Struct
 from statemigrate.formats.examples import made_up_values
 from statemigrate.inspect.laws import inverses_of, shrunk
-from statemigrate.inspect.trial import Findings, Trial
+from statemigrate.inspect.trial import Findings, ValueTrial
 from statemigrate.lenses import Change, add, cast, default, function, lens, rename, split
 from statemigrate.migration import Lineage, Migration
 
@@ -36,7 +36,7 @@ def tried(
     source, target = (lineage.head, "base") if back else ("base", lineage.head)
     path = lineage.path(source, target)
     old = lineage.format_of(source)
-    trial = Trial(
+    trial = ValueTrial(
         old,
         lineage.format_of(target),
         path,

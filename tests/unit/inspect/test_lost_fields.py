@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from statemigrate.errors import HIDDEN
 from statemigrate.formats import Struct
 from statemigrate.inspect.report import FamilyTrial
-from statemigrate.inspect.trial import Findings, Trial
-from statemigrate.migration import Path, Step
+from statemigrate.inspect.trial import Findings, ValueTrial
+from statemigrate.migration import MigrationPath, Step
 
 Transform = Callable[[Any], Any]
 
@@ -27,10 +27,10 @@ def tried(old: str, steps: Sequence[Step], values: Sequence[Any], cut: int = 0) 
     """A dry run of the values, in two partitions if there is a ``cut``."""
     total, written = Findings(), Struct(old)
     for part in (values[:cut], values[cut:]) if cut else (values,):
-        trial = Trial(
+        trial = ValueTrial(
             written,
             steps[-1].format,
-            Path("base", "r1", tuple(steps)),
+            MigrationPath("base", "r1", tuple(steps)),
             None,
             lambda key: (key,),
         )
@@ -233,10 +233,10 @@ def test_no_value_is_kept_where_none_is_to_be_shown() -> None:
     def function(value: Any) -> Any:
         return {"a": None, "b": 0}
 
-    trial = Trial(
+    trial = ValueTrial(
         Struct("a INT, b INT"),
         Struct("a INT, b INT"),
-        Path("base", "r1", (step(function, "a INT, b INT"),)),
+        MigrationPath("base", "r1", (step(function, "a INT, b INT"),)),
         None,
         lambda key: (key,),
         examples=False,

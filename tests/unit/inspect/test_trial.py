@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Struct
 from statemigrate.inspect.field_effects import shown
-from statemigrate.inspect.trial import Findings, Trial, added
-from statemigrate.migration import Path
+from statemigrate.inspect.trial import Findings, ValueTrial, added
+from statemigrate.migration import MigrationPath
 from statemigrate.migration.path import Step
 from statemigrate.state.protocol import Share
 
@@ -33,8 +33,8 @@ def downgrade(value: Any) -> Any:
     return {"n": value["n"], "text": text, "tags": dict(reversed(value["tags"].items()))}
 
 
-UP = Path("a", "b", (Step("s", "a", "b", upgrade, NEW, "up.py"),))
-DOWN = Path("b", "a", (Step("s", "b", "a", downgrade, OLD, "up.py"),))
+UP = MigrationPath("a", "b", (Step("s", "a", "b", upgrade, NEW, "up.py"),))
+DOWN = MigrationPath("b", "a", (Step("s", "b", "a", downgrade, OLD, "up.py"),))
 VALUES = st.fixed_dictionaries(
     {
         "n": st.sampled_from([0, 5, 2**31 - 1, 2**31, -(2**40)]),
@@ -44,8 +44,8 @@ VALUES = st.fixed_dictionaries(
 )
 
 
-def tried(values: Sequence[Any], back: Path | None = DOWN) -> Findings:
-    trial = Trial(OLD, NEW, UP, back, lambda key: (key,))
+def tried(values: Sequence[Any], back: MigrationPath | None = DOWN) -> Findings:
+    trial = ValueTrial(OLD, NEW, UP, back, lambda key: (key,))
     for number, value in enumerate(values):
         data = OLD.encode(value)
         trial.run(number, data, OLD.decode(data))
@@ -165,8 +165,8 @@ def test_what_could_have_gone_to_two_fields_is_no_rename() -> None:
         return {**value, "label": text, "item": {"size": len(text), "copy": text}}
 
     new = Struct(NEW.ddl.replace("size: INT", "size: INT, copy: STRING"))
-    path = Path("a", "b", (Step("s", "a", "b", twice, new, "up.py"),))
-    trial = Trial(OLD, new, path, None, lambda key: (key,))
+    path = MigrationPath("a", "b", (Step("s", "a", "b", twice, new, "up.py"),))
+    trial = ValueTrial(OLD, new, path, None, lambda key: (key,))
     for number, value in enumerate(values("x", "y")):
         trial.run(number, OLD.encode(value), value)
     found = effects(trial.finished(32))
@@ -180,8 +180,8 @@ def test_a_field_that_went_into_a_struct_is_renamed_by_its_path() -> None:
         return {**value, "item": {"size": len(text), "copy": text}}
 
     new = Struct("n INT, tags MAP<STRING, BIGINT>, item STRUCT<size: INT, copy: STRING>")
-    path = Path("a", "b", (Step("s", "a", "b", into, new, "up.py"),))
-    trial = Trial(OLD, new, path, None, lambda key: (key,))
+    path = MigrationPath("a", "b", (Step("s", "a", "b", into, new, "up.py"),))
+    trial = ValueTrial(OLD, new, path, None, lambda key: (key,))
     for number, value in enumerate(values("x", "y")):
         trial.run(number, OLD.encode(value), value)
     found = effects(trial.finished(32))
@@ -207,11 +207,11 @@ def taken_apart(value: Any) -> Any:
 
 
 def test_renames_into_and_out_of_structs_are_told_both_ways() -> None:
-    up = Path("a", "b", (Step("s", "a", "b", put_together, WHOLE, "up.py"),))
-    down = Path("b", "a", (Step("s", "b", "a", taken_apart, SPLIT, "up.py"),))
+    up = MigrationPath("a", "b", (Step("s", "a", "b", put_together, WHOLE, "up.py"),))
+    down = MigrationPath("b", "a", (Step("s", "b", "a", taken_apart, SPLIT, "up.py"),))
     ways = [("first", "name.first"), ("second", "name.second"), ("deep.last", "last")]
     for path, old, new, turned in ((up, SPLIT, WHOLE, 1), (down, WHOLE, SPLIT, -1)):
-        trial = Trial(old, new, path, None, lambda key: (key,))
+        trial = ValueTrial(old, new, path, None, lambda key: (key,))
         for number in range(33):
             deep = {"kept": 1, "last": f"l{number}"}
             split = {"first": f"f{number}", "second": f"s{number}", "n": 1, "deep": deep}
@@ -238,7 +238,7 @@ def test_a_few_whole_values_are_shown_before_and_after() -> None:
 
 
 def test_hidden_values_are_in_no_rename_and_no_example() -> None:
-    trial = Trial(OLD, NEW, UP, None, lambda key: (key,), examples=False)
+    trial = ValueTrial(OLD, NEW, UP, None, lambda key: (key,), examples=False)
     for number, value in enumerate(values("secret", "hidden")):
         trial.run(number, OLD.encode(value), value)
     found = trial.finished(32)
@@ -251,7 +251,7 @@ def test_a_way_back_that_fails_is_a_difference() -> None:
     def broken(value: Any) -> Any:
         raise KeyError("gone")
 
-    back = Path("b", "a", (Step("s", "b", "a", broken, OLD, "up.py"),))
+    back = MigrationPath("b", "a", (Step("s", "b", "a", broken, OLD, "up.py"),))
     found = tried([{"n": 1, "text": "x", "tags": {}}], back)
     (name,) = found.differences
     assert (found.failed, found.differing) == (0, 1)
@@ -262,8 +262,8 @@ def test_more_causes_than_can_be_read_are_put_together() -> None:
     def many(value: Any) -> Any:
         raise type(f"Error{value['n']}", (Exception,), {})
 
-    path = Path("a", "b", (Step("s", "a", "b", many, NEW, "up.py"),))
-    trial = Trial(OLD, NEW, path, None, lambda key: (key,))
+    path = MigrationPath("a", "b", (Step("s", "a", "b", many, NEW, "up.py"),))
+    trial = ValueTrial(OLD, NEW, path, None, lambda key: (key,))
     for number in range(80):
         value = {"n": number, "text": "", "tags": {}}
         trial.run(number, OLD.encode(value), value)
@@ -297,8 +297,8 @@ def test_avro_lists_of_records_are_compared_whole() -> None:
     def reverse(value: Any) -> Any:
         return {"xs": value["xs"][::-1]}
 
-    path = Path("a", "b", (Step("s", "a", "b", reverse, fmt, "up.py"),))
-    trial = Trial(fmt, fmt, path, path, lambda key: (key,))
+    path = MigrationPath("a", "b", (Step("s", "a", "b", reverse, fmt, "up.py"),))
+    trial = ValueTrial(fmt, fmt, path, path, lambda key: (key,))
     trial.run(0, fmt.encode({"xs": [1, 2]}), {"xs": [1, 2]})
     (field,) = trial.finished(1).described("s", "a", reversible=True).fields
     assert (field.effect, field.field) == ("changed", "xs")

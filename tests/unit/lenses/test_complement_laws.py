@@ -16,8 +16,8 @@ from statemigrate.formats.examples import made_up_values
 from statemigrate.lenses import (
     Change,
     Complement,
-    Entry,
     Remainder,
+    ScriptRemainder,
     add,
     cast,
     default,
@@ -41,7 +41,7 @@ def _stored(remainder: Remainder | None) -> Remainder | None:
     """A remainder as it is after it was written and read."""
     if remainder is None:
         return None
-    bytes_ = Complement({"r": Entry("upgrade", "f", remainder)}).to_bytes()
+    bytes_ = Complement({"r": ScriptRemainder("upgrade", "f", remainder)}).to_bytes()
     return Complement.from_bytes(bytes_).entries["r"].remainder
 
 
@@ -211,7 +211,7 @@ def test_a_lossless_change_leaves_nothing_behind() -> None:
 def test_a_damaged_complement_is_named(damaged: Any) -> None:
     _, left = _CHANGE.get(_VALUE)
     assert left is not None
-    data = Complement({"abc": Entry("upgrade", "f", left)}).to_bytes()
+    data = Complement({"abc": ScriptRemainder("upgrade", "f", left)}).to_bytes()
     assert Complement.from_bytes(data).entries["abc"].remainder == left
     with pytest.raises(CheckpointError) as caught:
         Complement.from_bytes(damaged(data))
@@ -221,7 +221,7 @@ def test_a_damaged_complement_is_named(damaged: Any) -> None:
 def test_a_complement_of_another_script_is_named() -> None:
     _, left = _CHANGE.get(_VALUE)
     assert left is not None
-    complement = Complement({"abc": Entry("upgrade", "f", left)})
+    complement = Complement({"abc": ScriptRemainder("upgrade", "f", left)})
     assert complement.remainder("abc", "downgrade", "f") is left
     assert complement.remainder("other", "downgrade", "f") is None
     for way, formats in (("upgrade", "f"), ("downgrade", "g")):

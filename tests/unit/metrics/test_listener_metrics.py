@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
 from support.metric_points import RaisingProvider, points
 
 from statemigrate import NativeMetrics, StatemigrateError
-from statemigrate.deployment import Settings
+from statemigrate.deployment import DeploymentSettings
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.native.deployed import DEPLOYED, Deployed, MigrationCounts
 
@@ -37,7 +37,7 @@ class Totals:
     def __init__(self):
         self.counted = [SimpleNamespace(value=number) for number in (3, 0, 0)]
         counts = MigrationCounts(*self.counted)
-        setattr(self, DEPLOYED, Deployed(Settings(), {}, counts=counts))
+        setattr(self, DEPLOYED, Deployed(DeploymentSettings(), {}, counts=counts))
 
     def count(self, *more):
         for total, number in zip(self.counted, more, strict=True):

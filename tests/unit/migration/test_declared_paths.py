@@ -9,12 +9,12 @@ import pytest
 from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Struct
 from statemigrate.lenses import Change, Lens, add, cast, drop, function, join, lens, rename, scale
-from statemigrate.migration import Path, Step
+from statemigrate.migration import MigrationPath, Step
 
 _OLD = Struct("f0 STRING, total INT")
 
 
-def _path(*lenses: Lens, old: Format = _OLD, first: Format | None = None) -> Path:
+def _path(*lenses: Lens, old: Format = _OLD, first: Format | None = None) -> MigrationPath:
     """The path of scripts with a lens each; ``first`` is the `new` that the first one writes."""
     steps = []
     for number, each in enumerate(lenses):
@@ -24,7 +24,7 @@ def _path(*lenses: Lens, old: Format = _OLD, first: Format | None = None) -> Pat
         )
         steps.append(step)
         old = change.new
-    return Path("r0", f"r{len(steps)}", tuple(steps))
+    return MigrationPath("r0", f"r{len(steps)}", tuple(steps))
 
 
 def test_thirty_lenses_are_one_function_with_their_result() -> None:
@@ -58,7 +58,7 @@ def test_lenses_that_fit_their_own_format_fit_as_one_function() -> None:
     assert path.apply({"a": "one", "b": None}) == {"full": "one"}
 
 
-def _back(path: Path, old: Format = _OLD) -> Path:
+def _back(path: MigrationPath, old: Format = _OLD) -> MigrationPath:
     """The way back along a path."""
     steps = []
     for number in range(len(path.steps), 0, -1):
@@ -72,7 +72,7 @@ def _back(path: Path, old: Format = _OLD) -> Path:
                 change=change,
             )
         )
-    return Path(f"r{len(steps)}", "r0", tuple(steps))
+    return MigrationPath(f"r{len(steps)}", "r0", tuple(steps))
 
 
 def test_thirty_ways_back_are_one_function_with_their_result() -> None:

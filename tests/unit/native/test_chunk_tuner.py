@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemigrate.errors import StartupError
-from statemigrate.native.chunks import Pace
+from statemigrate.native.chunks import BackfillLimits
 from statemigrate.native.deployed import Work
 from statemigrate.native.pacing import IDLE_MILLISECONDS, Batch, ChunkTuner, Trigger
 
@@ -119,7 +119,7 @@ COSTS = st.builds(
 def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed(
     share, before, after, tells
 ):
-    query = Query(ChunkTuner.start(Pace(share)), tells=tells, **before)
+    query = Query(ChunkTuner.start(BackfillLimits(share)), tells=tells, **before)
     for cost in (before, after):
         vars(query).update(cost)
         query.run(120)
@@ -133,7 +133,7 @@ def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed
 @pytest.mark.parametrize("tells", [False, True])
 @pytest.mark.parametrize("factor", [0.3, 0.7, 2.0, 4.0])
 def test_a_machine_that_becomes_slower_or_faster_is_noticed_before_long(factor, tells):
-    query = Query(ChunkTuner.start(Pace(0.25)), noise=0.02, tells=tells)
+    query = Query(ChunkTuner.start(BackfillLimits(0.25)), noise=0.02, tells=tells)
     query.run(60)
     for name in ("start_ms", "row_ms", "entry_ms"):
         setattr(query, name, factor * getattr(query, name))
@@ -145,7 +145,7 @@ def test_a_machine_that_becomes_slower_or_faster_is_noticed_before_long(factor, 
 @pytest.mark.parametrize("share", [0.25, 0.5])
 @pytest.mark.parametrize("seed", range(10))
 def test_noise_of_a_tenth_moves_the_share_by_less_than_a_tenth_of_it_in_the_mean(share, seed):
-    query = Query(ChunkTuner.start(Pace(share)), noise=0.05, random=Random(seed))
+    query = Query(ChunkTuner.start(BackfillLimits(share)), noise=0.05, random=Random(seed))
     query.run(60)
     assert query.granted(share, query.run(200)) == pytest.approx(1, rel=0.1)
 
@@ -161,7 +161,7 @@ def test_where_tasks_tell_what_they_do_much_noise_moves_the_share_little(
     found, largest = [], []
     for seed in range(20):
         noise = {"wander": wander, "steal": 0.1, "random": Random(seed)}
-        tuner = ChunkTuner.start(Pace(0.25))
+        tuner = ChunkTuner.start(BackfillLimits(0.25))
         query = Query(tuner, start_ms=1_200, row_ms=0.0, tells=True, **beyond, **noise)
         query.run(20)
         found.append(query.granted(0.25, query.run(40)))
@@ -172,7 +172,7 @@ def test_where_tasks_tell_what_they_do_much_noise_moves_the_share_little(
 
 
 def test_chunks_grow_no_faster_than_what_was_seen_of_them():
-    query = Query(ChunkTuner.start(Pace(0.25)), entry_ms=0.005, row_ms=0.0, tells=True)
+    query = Query(ChunkTuner.start(BackfillLimits(0.25)), entry_ms=0.005, row_ms=0.0, tells=True)
     batches = query.run(60)
     for at, batch in enumerate(batches[2:], start=2):
         seen = max((each.entries for each in batches[: at - 1]), default=0)
@@ -186,7 +186,7 @@ def test_on_a_machine_that_others_use_too_the_share_is_neither_more_nor_less_in_
     found = []
     for seed in range(40):
         noise = {"wander": 0.1, "steal": 0.04, "random": Random(seed)}
-        query = Query(ChunkTuner.start(Pace(0.25)), start_ms=680, row_ms=0.0, **noise)
+        query = Query(ChunkTuner.start(BackfillLimits(0.25)), start_ms=680, row_ms=0.0, **noise)
         query.run(15)
         query.start_ms, query.entry_ms = slower * query.start_ms, slower * query.entry_ms
         found.append(query.granted(0.25, query.run(30)))
@@ -197,7 +197,7 @@ def test_on_a_machine_that_others_use_too_the_share_is_neither_more_nor_less_in_
 @given(interval=st.sampled_from([1_000.0, 5_000.0, 10_000.0]), live=st.floats(0.2, 0.8), cost=COSTS)
 def test_no_chunk_makes_a_batch_late_once_the_trigger_is_known(interval, live, cost):
     cost |= {"start_ms": live * interval, "row_ms": 0.0}
-    query = Query(ChunkTuner.start(Pace(0.5)), interval=interval, **cost)
+    query = Query(ChunkTuner.start(BackfillLimits(0.5)), interval=interval, **cost)
     query.run(120)
     assert query.tuner.trigger.interval == interval
     batches = query.run(30)
@@ -206,7 +206,7 @@ def test_no_chunk_makes_a_batch_late_once_the_trigger_is_known(interval, live, c
 
 
 def test_a_late_batch_halves_the_next_chunks_and_they_grow_again():
-    query = Query(ChunkTuner.start(Pace(0.25)), interval=2_000.0, rows=50_000)
+    query = Query(ChunkTuner.start(BackfillLimits(0.25)), interval=2_000.0, rows=50_000)
     query.run(60)
     settled = query.tuner.entries
     assert settled == pytest.approx(1_000 / 3 / 0.4, rel=0.1)
@@ -221,7 +221,7 @@ def test_a_late_batch_halves_the_next_chunks_and_they_grow_again():
 
 
 def test_where_live_rows_alone_miss_the_trigger_a_chunk_has_a_key_still():
-    query = Query(ChunkTuner.start(Pace(0.25)), interval=2_000.0, rows=50_000)
+    query = Query(ChunkTuner.start(BackfillLimits(0.25)), interval=2_000.0, rows=50_000)
     query.run(20)
     query.rows, query.entry_ms = 1_000_000, 50.0
     batches = query.run(60)
@@ -231,7 +231,7 @@ def test_where_live_rows_alone_miss_the_trigger_a_chunk_has_a_key_still():
 @settings(max_examples=40)
 @given(rate=st.floats(10, 1_000), interval=st.sampled_from([None, 5_000.0]))
 def test_a_rate_is_kept_as_long_as_it_takes_half_of_a_batch_at_most(rate, interval):
-    query = Query(ChunkTuner.start(Pace.of(None, rate)), interval=interval, entry_ms=0.3)
+    query = Query(ChunkTuner.start(BackfillLimits.of(None, rate)), interval=interval, entry_ms=0.3)
     query.run(100)
     began, batches = query.now, query.run(100)
     found = sum(each.entries for each in batches) / (query.now - began) * 1000
@@ -239,13 +239,13 @@ def test_a_rate_is_kept_as_long_as_it_takes_half_of_a_batch_at_most(rate, interv
 
 
 def test_a_rate_that_is_too_much_takes_half_of_a_batch():
-    query = Query(ChunkTuner.start(Pace.of(None, 1_000_000)))
+    query = Query(ChunkTuner.start(BackfillLimits.of(None, 1_000_000)))
     query.run(100)
     assert query.taken(query.run(20)) == pytest.approx(0.5, rel=0.1)
 
 
 def test_without_live_rows_each_batch_has_a_chunk_of_some_seconds():
-    query = Query(ChunkTuner.start(Pace(0.25)), rows=0, start_ms=300.0)
+    query = Query(ChunkTuner.start(BackfillLimits(0.25)), rows=0, start_ms=300.0)
     query.run(40)
     batches = query.run(20)
     assert all(each.entries for each in batches)
@@ -264,4 +264,4 @@ def test_batches_without_a_grid_tell_of_no_trigger_interval():
 @pytest.mark.parametrize(("share", "rate"), [(0.0, None), (1.0, None), (-1, 5), (None, 0)])
 def test_a_pace_that_cannot_be_kept_is_refused(share, rate):
     with pytest.raises(StartupError, match="backfill's"):
-        Pace.of(share, rate)
+        BackfillLimits.of(share, rate)

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 from support.offset_logs import checkpoint
 
-from statemigrate.deployment import Settings, StoredFamily
+from statemigrate.deployment import DeploymentSettings, StoredFamily
 from statemigrate.formats import Struct
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import ask_to_retire
@@ -52,14 +52,14 @@ def test_a_chunk_that_waits_makes_a_batch_by_itself(files: ChunkFiles) -> None:
 @pytest.mark.parametrize(
     ("drained", "settings", "expected"),
     [
-        ({"tally": (EMPTY,)}, Settings(), ["empty/3.parquet"]),
-        ({"tally": (EMPTY,)}, Settings(retire_drained=False), []),
-        ({"tally": ()}, Settings(), []),
+        ({"tally": (EMPTY,)}, DeploymentSettings(), ["empty/3.parquet"]),
+        ({"tally": (EMPTY,)}, DeploymentSettings(retire_drained=False), []),
+        ({"tally": ()}, DeploymentSettings(), []),
     ],
     ids=["empty", "kept", "nothing"],
 )
 def test_a_batch_is_asked_for_where_it_drops_something(
-    files: ChunkFiles, drained: Any, settings: Settings, expected: list[str]
+    files: ChunkFiles, drained: Any, settings: DeploymentSettings, expected: list[str]
 ) -> None:
     seen = ObservedCheckpoint(files.checkpoint, "query", 3)
     code = SimpleNamespace(**{DEPLOYED: Deployed(settings, {}, drained=drained, observed=seen)})

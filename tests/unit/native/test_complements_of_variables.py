@@ -7,21 +7,21 @@ from typing import Any
 
 from support.spark_variables import SparkVariables
 
-from statemigrate.deployment import Settings
+from statemigrate.deployment import DeploymentSettings
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, add, drop, lens, rename
 from statemigrate.migration import Lineage, Migration
 from statemigrate.native.deployed import Deployed
 from statemigrate.native.worker import NativeHandle
 from statemigrate.processor.handle import struct_of
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 _OLD = "name STRING, note STRING"
 _NEW = "title STRING, seen STRING"
 _CHANGE = Change.of(
     lens(rename("name", "title"), drop("note"), add("seen", "STRING")), Struct(_OLD)
 )
-_KEY = KeyCodec(struct_of("key STRING"))
+_KEY = TupleKeyCodec(struct_of("key STRING"))
 
 
 def _lineage(store: str) -> Lineage:
@@ -40,7 +40,8 @@ class _Query:
     def batch(self, target: str, visit: Callable[..., Any], *, backfill: bool = False) -> Any:
         targets = dict.fromkeys(self.lineages, target)
         handle = NativeHandle(
-            self.spark, Deployed(Settings(targets=targets, complement=True), self.lineages)
+            self.spark,
+            Deployed(DeploymentSettings(targets=targets, complement=True), self.lineages),
         )
         self.spark.begin()
         ddl = _OLD if target == "base" else _NEW

@@ -7,7 +7,14 @@ import pytest
 from pyarrow import parquet
 
 from statemigrate.native.backfill_progress import keys_uncut
-from statemigrate.native.chunks import ENTRIES, WAITING, Blocks, ChunkFiles, Pace, PlanRecord
+from statemigrate.native.chunks import (
+    ENTRIES,
+    WAITING,
+    BackfillLimits,
+    BlocksLeft,
+    ChunkFiles,
+    PlanRecord,
+)
 
 COUNTS = [[3, 1, 4], [1, 5]]
 PLAN = "0123456789ab"
@@ -27,11 +34,11 @@ def files(tmp_path):
 
 @pytest.mark.parametrize("entries", [14, None], ids=["pages", "keys"])
 def test_what_is_left_falls_by_what_each_chunk_has(files, entries):
-    plan = PlanRecord(PLAN, 5, 0, -1, Pace.of(0.5, None), ("tally",), entries)
+    plan = PlanRecord(PLAN, 5, 0, -1, BackfillLimits.of(0.5, None), ("tally",), entries)
     files.write_plan(plan)
     assert files.plan() == plan
     assert plan.counted == (entries or 5)
-    blocks, left = Blocks(files, PLAN, None), []
+    blocks, left = BlocksLeft(files, PLAN, None), []
     while True:
         left.append(keys_uncut(files, plan, files.written()))
         if blocks.cut(4) is None:

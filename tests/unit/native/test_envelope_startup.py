@@ -3,7 +3,7 @@
 import pytest
 from support.script_files import script
 
-from statemigrate.deployment import Settings, plan_store
+from statemigrate.deployment import DeploymentSettings, plan_store
 from statemigrate.errors import StartupError
 from statemigrate.native.deployment_check import StoreRecord
 from statemigrate.native.startup import declared_by, stored_envelopes
@@ -25,7 +25,9 @@ def deployed(lineage, *revisions):
     checksums = {each.revision: each.checksum for each in lineage.migrations}
     known = StoreRecord((), 3, {**checksums, SECOND: "as it was deployed"})
     stored = stored_envelopes(lineage, revisions, known)
-    return plan_store(declared_by(lineage, Settings()), lineage, stored, Settings())
+    return plan_store(
+        declared_by(lineage, DeploymentSettings()), lineage, stored, DeploymentSettings()
+    )
 
 
 @pytest.mark.parametrize("stored", [(), ("base",), ("base", FIRST)])

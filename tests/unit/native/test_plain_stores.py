@@ -4,14 +4,14 @@ from unittest.mock import Mock
 
 from pyspark.sql.types import StructType
 
-from statemigrate.deployment import Settings
+from statemigrate.deployment import DeploymentSettings
 from statemigrate.native.deployed import Deployed
 from statemigrate.native.worker import NativeHandle
 
 
 def test_what_is_declared_reaches_spark_untouched():
     spark = Mock()
-    handle = NativeHandle(spark, Deployed(Settings(), {}))
+    handle = NativeHandle(spark, Deployed(DeploymentSettings(), {}))
     # No format of this package's holds any of these.
     odd = "shape GEOMETRY(4326), calendar INTERVAL"
     schema = StructType()

@@ -16,7 +16,7 @@ from pyspark.sql import Row
 from support.notes import FORMATS, NEW, OLD, POISON, family, lineage
 from support.spark_variables import SparkVariables
 
-from statemigrate.deployment import Declared, Settings, StoredStore, plan_store
+from statemigrate.deployment import Declared, DeploymentSettings, StoredStore, plan_store
 from statemigrate.errors import TransformError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
@@ -29,10 +29,10 @@ from statemigrate.pages.record import VARIABLE
 from statemigrate.pages.rows import BUCKET, pack
 from statemigrate.pages.value import MARKS, MARKS_FORMAT
 from statemigrate.pages.visit import PagedProcessor, key_fingerprint
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 KEY = Struct("k STRING").struct_type()
-KEYS = KeyCodec(KEY)
+KEYS = TupleKeyCodec(KEY)
 NAMES = ["a", "b", "c", "d"]
 
 
@@ -77,7 +77,7 @@ class OnePage:
         self.spark.key = struct.pack(">i", 0)
 
     def deploy(self, target: str, name: str = "first", **given: Any) -> None:
-        settings = Settings(targets={"notes": target}, **given)
+        settings = DeploymentSettings(targets={"notes": target}, **given)
         declared = Declared("notes", "value", FORMATS[target].struct_type(), None, None)
         families = tuple(family("notes", revision) for revision in (OLD, NEW))
         stored = StoredStore("value", families, {}, None)

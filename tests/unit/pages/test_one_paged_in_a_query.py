@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql.types import StructType
 
-from statemigrate.deployment import Settings
+from statemigrate.deployment import DeploymentSettings
 from statemigrate.errors import StartupError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note
@@ -36,7 +36,7 @@ def called(checkpoint, pages=4):
     record = PagesRecord(pages, key.jsonValue(), {}, seen.deployment)
     note = Note(Stamp.of(called), {})
     before = None if there is None else there.deployment
-    return PagedDeployment(key, (0,), key, {}, Settings(), seen, record, note, before)
+    return PagedDeployment(key, (0,), key, {}, DeploymentSettings(), seen, record, note, before)
 
 
 def begin(deployment):

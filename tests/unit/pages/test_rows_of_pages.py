@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from statemigrate.pages.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, packed_output
 from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.handle import struct_of
-from statemigrate.processor.keys import KeyCodec
+from statemigrate.processor.keys import TupleKeyCodec
 
 COLUMNS = {
     "key": pa.string(),
@@ -71,7 +71,7 @@ def packages(batches: list[pa.RecordBatch]) -> dict[int, list[Any]]:
 def test_every_row_comes_to_its_bucket_under_its_key_as_it_was(
     names: tuple[str, ...], key: str, many: Any
 ) -> None:
-    codec = KeyCodec(struct_of(key))
+    codec = TupleKeyCodec(struct_of(key))
     columns = tuple(names.index(field.name) for field in codec.schema)
     schema = pa.schema([*((name, COLUMNS[name]) for name in names), (BUCKET, pa.int32())])
     batches = [pa.RecordBatch.from_pylist(each, schema) for each in many]
@@ -111,7 +111,7 @@ def test_rows_of_both_kinds_come_in_any_order() -> None:
         for name, kind in kinds.items()
     }
     packed = packages([made["plain"], made["arrow"], made["plain"]])[0]
-    unpacking = Unpacking((0,), KeyCodec(struct_of("key STRING")))
+    unpacking = Unpacking((0,), TupleKeyCodec(struct_of("key STRING")))
     found = [[tuple(row) for row in group] for _, group in unpacking.by_key(packed)]
     assert found == [[("plain", 7), ("plain", 7)], [("arrow", Decimal(7))]]
 
@@ -122,7 +122,7 @@ def test_the_two_times_of_a_repeated_hour_are_two_keys() -> None:
     moments = [first, first + dt.timedelta(hours=1), first]
     schema = pa.schema([("at", zone), (BUCKET, pa.int32())])
     batch = pa.RecordBatch.from_pylist([{"at": each, BUCKET: 0} for each in moments], schema)
-    codec = KeyCodec(struct_of("at TIMESTAMP"))
+    codec = TupleKeyCodec(struct_of("at TIMESTAMP"))
     groups = list(Unpacking((0,), codec).by_key(packages([batch])[0]))
     assert [len(group) for _, group in groups] == [2, 1]
     assert len({data for data, _ in groups}) == 2

@@ -29,7 +29,7 @@ from statemigrate.rewrite.families import (
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.scripts import Scripts, StoreScripts
+from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
 from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -207,7 +207,7 @@ def by_tables(kept, **parts):
     if "new_key" in parts:
         renamed = json.loads(json.dumps(after.key).replace('"name": "k"', '"name": "j"'))
         after = replace(after, key=renamed)
-    scripts = Scripts(StoreScripts(before, {"a": lineage}).of_old())
+    scripts = RewriteScripts(StoreScripts(before, {"a": lineage}).of_old())
     made = make_plan(before, [variables(after)], OPTIONS, RewriteAnswers(), scripts)
     return made.operators[0].families[0]
 

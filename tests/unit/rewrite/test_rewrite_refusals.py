@@ -14,7 +14,7 @@ from statemigrate.rewrite.origin import OldCheckpoint, Target
 from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.reading import StateReader
-from statemigrate.rewrite.scripts import Scripts
+from statemigrate.rewrite.scripts import RewriteScripts
 from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -152,6 +152,6 @@ def test_a_join_of_state_format_4_keeps_it_and_has_no_scripts():
     for old, new in ((TIMED, NUMBERED), (NUMBERED, TIMED)):
         with pytest.raises(UnsupportedError, match="state format goes to 4, or from there"):
             make_plan(checkpoint(old), [new], options)
-    scripts = Scripts({"join-0.left": SimpleNamespace(is_open=True)})
+    scripts = RewriteScripts({"join-0.left": SimpleNamespace(is_open=True)})
     with pytest.raises(UnsupportedError, match=r"join-0\.left is of a join of state format 4"):
         make_plan(checkpoint(TIMED), [TIMED], options, scripts=scripts)

@@ -17,7 +17,7 @@ from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import change_task
 from statemigrate.rewrite.families import MatchedRows
 from statemigrate.rewrite.fields import match_fields
-from statemigrate.rewrite.partitioning import Blocks, Placing, rows_in
+from statemigrate.rewrite.partitioning import Placing, RowBlocks, rows_in
 
 
 def struct(**fields):
@@ -150,7 +150,7 @@ def test_blocks_bring_every_row_to_its_partition_once():
     shape = OperatorShape(0, "stateStoreSave", 1, (plan.new.store,))
     placing = Placing(0, shape, plan.new)
     (placed,) = placing(change_task(plan, {})([batch(values)]))
-    blocks = list(Blocks((change_task(plan, {}), placing))([batch(values)]))
+    blocks = list(RowBlocks((change_task(plan, {}), placing))([batch(values)]))
     parts = list(rows_in(blocks))
     assert [set(each["partition"].to_pylist()) for each in parts] == [{0}, {1}, {2}]
     back = pa.Table.from_batches(parts).sort_by("checksum_1")

@@ -13,7 +13,7 @@ from support.random_lenses import fitting_changes
 from statemigrate import LensEdit, check, new
 from statemigrate.errors import ScriptError
 from statemigrate.lenses import Change, lens
-from statemigrate.scripts.lens_proposal import Pair, proposal
+from statemigrate.scripts.lens_proposal import HandWrittenPair, proposal
 from statemigrate.scripts.loading import load
 
 SCRIPT = '''"""Change {message}."""
@@ -266,6 +266,6 @@ def test_a_script_of_another_form_is_refused(folder, functions):
 @given(fitting_changes())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_lenses_that_are_found_for_functions_nobody_chose_fit_the_formats(change: Change) -> None:
-    found = proposal(Pair(change.old, change.new, change.upgrade, change.downgrade))
+    found = proposal(HandWrittenPair(change.old, change.new, change.upgrade, change.downgrade))
     if not found.open_fields:
         Change.of(lens(*(each.lens for each in found.calls)), change.old, change.new)

@@ -11,7 +11,7 @@ import pytest
 from support.script_files import script
 
 import statemigrate
-from statemigrate.deployment import Settings, StoredStore
+from statemigrate.deployment import DeploymentSettings, StoredStore
 from statemigrate.deployment.checks import check_scripts
 from statemigrate.errors import StartupError
 from statemigrate.scripts import ScriptFolder
@@ -149,7 +149,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def start(recorded: str) -> None:
     lineage = ScriptFolder("m").lineage("auctions")
-    check_scripts(lineage, StoredStore("value", (), {"a1": recorded}), Settings())
+    check_scripts(lineage, StoredStore("value", (), {"a1": recorded}), DeploymentSettings())
 
 
 def test_a_comment_in_an_applied_script_does_not_stop_the_query(path: Path):
