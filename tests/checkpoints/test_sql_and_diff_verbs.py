@@ -73,6 +73,7 @@ def test_get_shows_the_life_of_a_key_over_the_batches(checkpoint):
     assert same.equals(table.history("a"))
 
 
+@pytest.mark.long
 def test_two_checkpoints_of_the_same_rows_do_not_differ(made, checkpoint):
     other = made("aggregation", "hdfs").checkpoint
     assert statemigrate.diff(checkpoint, other, migrations=None).is_same
@@ -123,6 +124,7 @@ def test_no_java_starts_to_look_at_state(checkpoint, words, tmp_path):
     assert ran.stdout
 
 
+@pytest.mark.long
 def test_sql_asks_all_named_checkpoints_each_a_schema(made, checkpoint, tmp_path, monkeypatch):
     other = made("windows", "hdfs").checkpoint
     (tmp_path / "statemigrate.toml").write_text(

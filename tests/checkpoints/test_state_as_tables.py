@@ -205,7 +205,13 @@ def test_names_and_values_do_nothing_in_a_notebook(query, monkeypatch):
     ("name", "settings", "stores", "internal"),
     [
         ("join", {}, ["join-0.left", "join-0.right"], 2),
-        ("join", {"join.stateFormatVersion": "4"}, ["join-0.left", "join-0.right"], 2),
+        pytest.param(
+            "join",
+            {"join.stateFormatVersion": "4"},
+            ["join-0.left", "join-0.right"],
+            2,
+            marks=pytest.mark.long,
+        ),
         ("groups", {}, ["groups-0"], 0),
         ("variables", {}, ["count", "numbers", "times"], 3),
     ],

@@ -57,6 +57,7 @@ def test_spark_reads_the_same_rows_from_tables(spark, made, tmp_path, run):
     assert rows_of(spark, tmp_path / "new") == rows_of(spark, root)
 
 
+@pytest.mark.long
 def test_the_query_goes_on_from_tables(spark, made, tmp_path):
     from state_queries import WAYS, StateQuery
 

@@ -567,6 +567,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "engine"), [(name, each) for name, fault in FAULTS.items() for each in fault[-1]]
 )

@@ -93,6 +93,7 @@ def test_there_are_two_chains_of_which_either_is_enough(staged):
     assert base - first
 
 
+@pytest.mark.long
 def test_a_file_alone_never_loses_a_value_that_another_one_has(staged, places):
     outcomes = {}
     needed = needs_of(staged.root)

@@ -115,7 +115,7 @@ def test_what_a_page_links_to_in_the_repository_is_in_the_site(site):
         assert first in shown
 
 
-@pytest.mark.parametrize("view", ["phone", "screen", DARK])
+@pytest.mark.parametrize("view", [pytest.param("phone", marks=pytest.mark.long), "screen", DARK])
 def test_every_page_fits_is_quiet_and_asks_only_its_own_server(browser, address, view):
     page = browser.new_page(**VIEWS[view])
     heard: list[str] = []

@@ -63,6 +63,7 @@ def test_a_value_that_is_lost_is_seen(session, tmp_path, monkeypatch):
         run(session, tmp_path / "history", History({"profile": "BIGINT"}, "string", [life]))
 
 
+@pytest.mark.long
 def test_a_family_that_a_rerun_filled_is_never_shown_as_empty(session, tmp_path):
     said = [[[0, [["set", 2]]]]]
     first = Life({"profile": 0}, {"profile": 0}, FEED, code="plain", end=["sink", 1])

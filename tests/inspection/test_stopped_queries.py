@@ -200,6 +200,7 @@ def test_a_running_query_is_left_alone(pipeline, scripts):
     assert pipeline.stored() == before
 
 
+@pytest.mark.long
 def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
     folder = scripts.write()
     pipeline.deploy_natively(CentsTally())

@@ -82,6 +82,7 @@ def inputs(query):
     return [[each.numInputRows for each in progress.sources] for progress in query.recentProgress]
 
 
+@pytest.mark.long
 def test_a_query_is_adopted_undone_and_adopted_again(story):
     for number in range(2):
         story.feed(f"first {number}", range(number, 20), CENTS)

@@ -48,6 +48,7 @@ def stored(pipeline, variable):
     return sets_apart(row.key for row in reader.load(str(pipeline.checkpoint)).collect())
 
 
+@pytest.mark.long
 def test_a_plan_has_every_extreme_key_once_and_no_two_that_spark_takes_for_one(spark, tmp_path):
     usual = [values[0] for values in EXTREMES]
     keys = [

@@ -43,6 +43,7 @@ def deployments(pipeline, scripts):
     return Deployments(pipeline, scripts.write())
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_is_not_the_querys_is_refused_and_nothing_is_made_there(
     deployments, pipeline, tmp_path
 ):

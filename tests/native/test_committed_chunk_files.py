@@ -44,6 +44,7 @@ def files_in(pipeline):
     return list((pipeline.checkpoint / CHUNKS).rglob("*.parquet*"))
 
 
+@pytest.mark.long
 def test_a_backfill_leaves_few_files_and_a_start_none(planned, scripts):
     pipeline, expected = planned
     folder = scripts.directory

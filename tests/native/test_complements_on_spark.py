@@ -78,7 +78,11 @@ class _Life:
 
 
 @pytest.fixture(
-    params=[Pipeline, NativePipeline, PagedPipeline], ids=["embedded", "spark", "pages"]
+    params=[
+        pytest.param(Pipeline, id="embedded"),
+        pytest.param(NativePipeline, id="spark", marks=pytest.mark.long),
+        pytest.param(PagedPipeline, id="pages", marks=pytest.mark.long),
+    ]
 )
 def life(request, spark, scripts, tmp_path) -> _Life:
     pipeline = request.param(spark, tmp_path / "pipeline", rows=ROWS, output=OUTPUT)

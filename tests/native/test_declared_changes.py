@@ -28,7 +28,7 @@ change = lens(
 KEYS, TOUCHED = 20, 5
 
 
-@pytest.fixture(params=["native", "paged", "embedded"])
+@pytest.fixture(params=["native", pytest.param("paged", marks=pytest.mark.long), "embedded"])
 def deployed(request, spark, tmp_path):
     """A query of which a quarter of the keys was touched since its change; what deploys on it."""
     folder = Scripts(tmp_path / "migrations").write(DECLARED)

@@ -71,6 +71,7 @@ def ran(folder, *arguments):
     return done
 
 
+@pytest.mark.long
 def test_a_script_needs_no_activated_environment_and_ends_without_a_trace(tmp_path):
     init(migrations=tmp_path / "migrations")
     (tmp_path / "in").mkdir()

@@ -50,6 +50,7 @@ def by_batch(pipeline):
     return {n: Counter(map(shown, rows)) for n, rows in pipeline.handed_by_batch.items() if rows}
 
 
+@pytest.mark.long
 def test_a_query_that_migrates_tells_the_same_as_one_that_does_not(spark, tmp_path):
     scripts = Scripts(tmp_path / "migrations")
     folder = scripts.write(amounts=None)

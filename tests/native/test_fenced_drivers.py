@@ -39,6 +39,7 @@ def deployment(request, pipeline, scripts, spark, tmp_path):
     return pipeline, start
 
 
+@pytest.mark.long
 def test_an_overtaken_driver_neither_calls_its_sink_nor_commits(deployment):
     pipeline, start = deployment
     files = LocalFiles(pipeline.checkpoint)

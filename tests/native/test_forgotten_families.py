@@ -177,6 +177,7 @@ def accepted(restoring):
     return [each.acceptance for each in restoring.questions]
 
 
+@pytest.mark.long
 def test_what_plain_code_made_spark_forget_comes_back_but_for_newer_values_and_deletions(
     spark, tmp_path, folder, forgetful, twin
 ):

@@ -30,6 +30,7 @@ def declared(pipeline, stream, folder):
     )
 
 
+@pytest.mark.long
 def test_room_for_a_backfill_is_no_change_of_meaning_and_another_key_is(pipeline, scripts):
     folder = scripts.write()
     pipeline.feed(batch("one", range(3)))
@@ -49,6 +50,7 @@ def test_room_for_a_backfill_is_no_change_of_meaning_and_another_key_is(pipeline
     assert [each["rule"] for each in caught.value.data["changes"]] == ["filter"]
 
 
+@pytest.mark.long
 def test_pages_start_again_and_another_filter_is_noticed(pipeline, scripts):
     folder = scripts.write()
 

@@ -52,6 +52,7 @@ def deploy(pipeline, scripts):
     return one
 
 
+@pytest.mark.long
 def test_deployments_are_told_once_each_and_copies_take_the_log_along(
     pipeline, deploy, scripts, spark, tmp_path, monkeypatch
 ):
@@ -81,6 +82,7 @@ def test_deployments_are_told_once_each_and_copies_take_the_log_along(
     assert [(each.verb, each.batch) for each in forks["earlier"]] == [("fork", 1), ("start", 0)]
 
 
+@pytest.mark.long
 def test_what_a_query_with_variables_drops_is_logged(spark, tmp_path, scripts, monkeypatch):
     monkeypatch.setenv(CODE_VERSION, "release-1")
     pipeline = NativePipeline(spark, tmp_path / "pipeline")
@@ -183,6 +185,7 @@ def backfills(pipeline):
     return [(each.batch, each.details) for each in entries if each.verb == "backfill"]
 
 
+@pytest.mark.long
 def test_plans_and_pauses_of_a_backfill_are_told(planned, scripts):
     at, folder = planned.checkpoint, scripts.directory
     first = backfill(at, migrations=folder, keys_per_chunk=5)

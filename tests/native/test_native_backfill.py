@@ -68,6 +68,7 @@ def per_chunk(pipeline, keys):
     return -(-keys // 3) if is_paged(pipeline) else keys
 
 
+@pytest.mark.long
 def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
     folder = scripts.write()
     expected = begun(tally, range(40))
@@ -108,6 +109,7 @@ def test_an_idle_query_is_drained_chunk_by_chunk(spark, tally, scripts):
     assert (back.is_finished, back.quarantined, back.is_under_way) == (False, 0, False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new"), [(CentsTally, StrictAmounts), (CentsInPandas, AmountsInPandas)]
 )
@@ -126,6 +128,7 @@ def test_a_busy_query_migrates_beside_live_rows_of_the_same_keys(tally, scripts,
     assert tally.handed_rows == expected.output
 
 
+@pytest.mark.long
 @ON_BOTH
 def test_available_now_drains_what_was_planned_and_three_revisions_end_in_one(tally, scripts):
     scripts.write()

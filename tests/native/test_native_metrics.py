@@ -64,6 +64,7 @@ def recorded(reader):
     return points(reader).get(("batch.duration", *QUERY), (0,))[0]
 
 
+@pytest.mark.long
 def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
     folder = scripts.write(some_fail())
     code = migrated(

@@ -216,6 +216,7 @@ def test_an_old_family_is_kept_while_one_value_is_left(deployed):
     assert pipeline.all_state() == stored
 
 
+@pytest.mark.long
 def test_a_drained_family_is_dropped_with_the_next_deployment(deployed):
     pipeline, scripts, expected = deployed
     for name, keys in (("third", range(20)), ("fourth", range(3))):

@@ -71,6 +71,7 @@ def compared(query, model):
     assert query.values("counts", None, by_store["counts"]) == model.old_counts()
 
 
+@pytest.mark.long
 def test_a_rewrite_and_a_fork_keep_what_each_of_its_sources_has_taken(spark, tmp_path):
     model = Both()
     query = begun(spark, tmp_path / "twice", model)

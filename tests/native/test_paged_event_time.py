@@ -19,6 +19,7 @@ from statemigrate.errors import StartupError, UnsupportedError
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_late_rows_watermark_and_timers_are_as_in_spark(spark, tmp_path):
     parts = {"rows": TIMED_ROWS, "output": OUTPUT, "time_mode": "EventTime"}
     plain, paged = (kind(spark, tmp_path / kind.__name__, **parts) for kind in (Plain, Paged))

@@ -40,6 +40,7 @@ def reading(pipeline):
     return None if found is None else (found.batch, found.families)
 
 
+@pytest.mark.long
 def test_pages_are_read_as_long_as_one_may_have_an_older_family(spark, tmp_path, scripts):
     tally = TallyPages(spark, tmp_path / "tally", pages=3)
     tally.feed(*(batch(each, KEYS) for each in "abcd"))

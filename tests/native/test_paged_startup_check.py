@@ -215,6 +215,7 @@ def test_what_is_no_place_of_pages_is_refused_as_on_spark(spark, standing, tmp_p
     assert "needs the RocksDB state store provider" in str(error)
 
 
+@pytest.mark.long
 def test_a_call_writes_nothing_where_no_query_runs(spark, tmp_path):
     query = TallyPages(spark, tmp_path / "query", pages=6)
     query.feed(batch("first", range(3)))

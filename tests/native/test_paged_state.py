@@ -105,6 +105,7 @@ def test_a_touched_page_migrates_whole_and_the_others_stay(paged, scripts):
     assert paged.handed_rows == expected.output
 
 
+@pytest.mark.long
 def test_a_backfill_touches_the_pages_that_no_row_touches(spark, tmp_path, scripts):
     paged, expected, folder = PagedPipeline(spark, tmp_path, pages=8), Expected(), scripts.write()
     first, second = batch("first", range(30)), batch("second", range(1))
@@ -188,6 +189,7 @@ class SaidToRemember(Previous):
     kept_between_keys = ("previous",)
 
 
+@pytest.mark.long
 def test_what_a_processor_keeps_from_key_to_key_is_refused_and_nothing_written(stopped, tmp_path):
     copied, first, second = copy_of(stopped, tmp_path), batch("first", range(30)), [("k3", 5, "x")]
     copied.feed(second)
@@ -377,6 +379,7 @@ ALARMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("without_empty_batches")
 def test_timers_expire_as_they_do_in_spark(spark, tmp_path):
     keys = [f"k{number}" for number in range(6)]
@@ -457,6 +460,7 @@ def test_code_that_migrated_and_paged_both_name_a_checkpoint_for_is_refused(page
         paged.result(code)
 
 
+@pytest.mark.long
 def test_a_value_that_does_not_migrate_stops_no_neighbour_of_its_page(spark, tmp_path, scripts):
     tally, expected = PagedPipeline(spark, tmp_path / "tally", pages=2), Expected()
     tally.feed(first := batch("first", range(12)))

@@ -231,6 +231,7 @@ def upgrade(value):
 """
 
 
+@pytest.mark.long
 def test_every_element_of_a_migrated_list_keeps_its_time(
     spark, tmp_path, scripts, without_empty_batches
 ):

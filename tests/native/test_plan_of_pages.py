@@ -79,6 +79,7 @@ def test_another_format_with_its_script_is_live(planned, call):
     assert found.undo.endswith("--to tally=base")
 
 
+@pytest.mark.long
 def test_a_format_that_no_script_leads_to_is_live_by_a_new_script(planned):
     found = planned(lambda: migrated(Shorter(), migrations=planned.folder))
     assert verdicts(found)["tally"] == "live"

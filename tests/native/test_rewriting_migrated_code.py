@@ -11,6 +11,7 @@ from statemigrate.errors import RewriteError
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_a_script_of_a_variable_that_migrates_live_is_no_part_of_a_rewrite(
     pipeline, scripts, tmp_path
 ):

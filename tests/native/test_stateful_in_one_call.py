@@ -92,6 +92,7 @@ def test_code_that_is_only_tried_leaves_the_checkpoint_alone(story):
     assert file_hashes(story.pipeline.checkpoint) == before
 
 
+@pytest.mark.long
 def test_what_is_adopted_can_be_undone_before_the_first_batch(story):
     story.feed("one", range(3), CENTS)
     story.pipeline.deploy_natively(CentsTally())
@@ -165,6 +166,7 @@ CALLS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_filter_or_another_key_before_it_is_refused_before_the_first_batch(story, call):
     story.feed("one", range(6), AMOUNTS)

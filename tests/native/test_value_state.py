@@ -96,6 +96,7 @@ def test_keys_left_behind_in_each_of_three_revisions(pipeline, scripts):
     assert pipeline.handed_rows == expected.output
 
 
+@pytest.mark.long
 def test_the_older_code_takes_values_back(pipeline, scripts):
     folder = scripts.write(nested=NESTED_SCRIPT)
     expected = Expected()

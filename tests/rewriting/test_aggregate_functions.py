@@ -139,6 +139,7 @@ def test_what_every_function_keeps_is_what_the_table_says(spark):
     assert known - {*ARGUMENTS} == {*NOT_OF_STREAMS} & known
 
 
+@pytest.mark.long
 def test_functions_that_are_moved_put_in_and_taken_out(spark, tmp_path):
     class Both:
         old = (
@@ -174,6 +175,7 @@ def test_every_function_goes_on_and_is_put_in(spark, tmp_path):
     goes_on_as_twins_do(spark, tmp_path, Halves, 7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "said",
     [True, pytest.param(False, marks=pytest.mark.rewrites)],

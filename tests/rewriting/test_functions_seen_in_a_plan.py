@@ -73,6 +73,7 @@ BODIES = [
 RENAMED = BODIES[0].replace("x2", "a").replace("x3", "b").replace("x1", "c")
 
 
+@pytest.mark.long
 def test_what_is_called_the_same_and_computes_something_else_is_not_the_same(spark, tmp_path):
     """Functions of one name, variables of one name, and the other parts of a union."""
 

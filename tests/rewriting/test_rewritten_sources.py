@@ -25,6 +25,7 @@ def test_a_source_that_is_set_back_gives_its_files_again_with_the_state_kept(spa
     ]
 
 
+@pytest.mark.long
 def test_a_watermark_that_is_set_back_takes_late_rows_again(spark, feed, tmp_path):
     session = session_with(spark, "rocksdb")
     feed.add(rows_of(("a", 1, 30)), rows_of(("a", 2, 400)))

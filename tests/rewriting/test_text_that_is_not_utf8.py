@@ -60,6 +60,7 @@ def goes_on_as_its_twin(session, tmp_path, before, after, *, feeds=1, accept=(),
     assert sum(map(len, found.values()))
 
 
+@pytest.mark.long
 def test_an_aggregation_goes_on_and_its_keys_are_shown(spark, tmp_path):
     session = session_with(spark, "rocksdb")
     goes_on_as_its_twin(

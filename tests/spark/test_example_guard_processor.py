@@ -68,6 +68,7 @@ class Messages:
         temporary.rename(self.folder / f"{self.number}.json")
 
 
+@pytest.mark.long
 def test_what_is_guarded_is_wrapped_while_the_query_answers(spark, tmp_path):
     messages = Messages(tmp_path)
     first_deployment(messages, tmp_path)

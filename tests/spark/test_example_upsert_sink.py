@@ -99,6 +99,7 @@ def committed(folder: Path) -> set[str]:
     return {path.name for path in (folder / "checkpoint" / "commits").glob("[0-9]*")}
 
 
+@pytest.mark.long
 def test_batches_that_were_written_but_not_committed_are_written_once(spark, tmp_path, example):
     files = bids()
     feed(tmp_path, files)

@@ -70,6 +70,7 @@ def test_a_sink_that_reads_its_rows_twice_does_not_run_the_batch_twice(spark, tm
     assert {value["n"] for value in pipeline.stored()["tally"].values()} == {1}
 
 
+@pytest.mark.long
 def test_available_now_ends_by_itself_with_all_input_processed(pipeline, scripts):
     pipeline.feed(ROWS)
     pipeline.deploy(CentsTally())

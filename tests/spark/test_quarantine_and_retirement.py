@@ -29,6 +29,7 @@ def expected(pipeline) -> Expected:
     return made
 
 
+@pytest.mark.long
 def test_what_fails_is_quarantined_and_migrates_with_the_corrected_script(
     pipeline, scripts, expected
 ):

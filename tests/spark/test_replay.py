@@ -52,6 +52,7 @@ def test_the_very_first_batch_runs_again_from_nothing(pipeline):
     assert pipeline.stored() == expected.stored(CENTS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code_of_the_second_run", ["the same", "the older"])
 def test_a_migrating_batch_runs_again(pipeline, scripts, code_of_the_second_run):
     expected = Expected()
@@ -116,6 +117,7 @@ def test_a_checkpoint_goes_on_at_another_path(spark, pipeline, tmp_path, scripts
     assert (pipeline.handed_rows | moved.handed_rows) == expected.output
 
 
+@pytest.mark.long
 def test_snapshots_and_retention_leave_enough_to_restore(pipeline):
     expected = Expected()
     rows = [batch(f"b{n}", range(n, n + 6)) for n in range(7)]

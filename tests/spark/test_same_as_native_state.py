@@ -34,6 +34,7 @@ def both(spark, root, processor, batches, **parts) -> Pipeline:
     return embedded
 
 
+@pytest.mark.long
 def test_value_list_and_map_state_with_nested_values(spark, tmp_path):
     batches = [
         *BEGINNING,

@@ -25,6 +25,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 def test_a_python_on_the_path_that_lacks_the_packages_is_not_used(tmp_path):
     (tmp_path / "bin").mkdir()
     # What an activated environment would hide: some other python3, which cannot run a worker.
