@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from statemigrate.deployment import Declared, DeploymentSettings, StorePlan
@@ -243,6 +242,7 @@ class RunOnPages:
     """See `Run`: a run of a deployment on pages."""
 
     deployment: PagedDeployment
+    _read: list[PagesRecord | None] = field(default_factory=list, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -271,10 +271,13 @@ class RunOnPages:
         self.deployment.note.start(files, committed + 1, Facts(facts, committed, committed + 1))
         ChunkFiles(files, self.deployment.operator).create()
 
-    @cached_property
+    @property
     def _left(self) -> PagesRecord | None:
-        """The record of the last start."""
-        return read_pages_record(self.deployment.observed.files, self.name)
+        """The record of the last start, read once."""
+        # Python 3.11 locks a cached property for all starts of a process while it reads files.
+        if not self._read:
+            self._read.append(read_pages_record(self.deployment.observed.files, self.name))
+        return self._read[0]
 
     @property
     def _has_begun(self) -> bool:

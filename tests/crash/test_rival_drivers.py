@@ -14,6 +14,7 @@ from support.rivals.scenes import (
     EmbeddedStarts,
     Epochs,
     NativeStarts,
+    PagedStarts,
     Rewrites,
     WrongError,
 )
@@ -40,6 +41,11 @@ def test_every_order_of_two_starts_leaves_what_the_last_one_leaves():
 @pytest.mark.long
 def test_every_order_with_few_interruptions_of_two_starts_on_spark_s_own_state_has_one_winner():
     assert sum(1 for _ in every_schedule(NativeStarts().play, interruptions=2)) > 300
+
+
+def test_every_order_with_one_interruption_of_two_starts_on_pages_has_one_winner():
+    """None of them waits for the other: a start locks nothing of its process while it reads."""
+    assert sum(1 for _ in every_schedule(PagedStarts().play, interruptions=1)) > 30
 
 
 def test_every_order_with_few_interruptions_of_two_rewrites_has_one_winner(tmp_path):

@@ -11,6 +11,7 @@ from support.rivals.scenes import (
     EmbeddedStarts,
     Epochs,
     NativeStarts,
+    PagedStarts,
     Rewrites,
     Scene,
     WrongError,
@@ -25,6 +26,7 @@ class Book:
         made: dict[str, Callable[[Path], Scene]] = {
             "epochs": lambda _: Epochs(3),
             "native": lambda _: NativeStarts(2),
+            "pages": lambda _: PagedStarts(2),
             "rewrites": Rewrites,
             "backfill": lambda _: PacedBackfill(),
             "chunks": lambda _: PacedBackfill(()),

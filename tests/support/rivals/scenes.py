@@ -18,9 +18,12 @@ from typing import Any, Protocol
 from unittest.mock import patch
 from uuid import UUID
 
+from pyspark.sql.types import StructType
+
 from statemigrate.checkpoint import epochs
 from statemigrate.checkpoint.epochs import EPOCHS, epoch_name, newest_epoch
 from statemigrate.checkpoint.shape import describe
+from statemigrate.deployment import DeploymentSettings
 from statemigrate.embedded.batches import Batches, facts_of
 from statemigrate.embedded.continuation import next_start, require_committed
 from statemigrate.embedded.layout import Layout
@@ -33,11 +36,14 @@ from statemigrate.files.documents import unsealed
 from statemigrate.native.decorator import fenced
 from statemigrate.native.deployment_check import (
     ObservedCheckpoint,
+    Run,
     RunOnVariables,
     StoreRecord,
     begin_run,
     read_record,
 )
+from statemigrate.pages.deployed import PagedDeployment, RunOnPages
+from statemigrate.pages.record import PagesRecord, read_pages_record
 from statemigrate.rewrite.claims import is_claim
 from statemigrate.rewrite.origin import Target
 from statemigrate.rewrite.plan import make_plan
@@ -257,9 +263,9 @@ class NativeStarts:
         _check_ends(rivals, ends, began)
         if began:
             last = max(began, key=lambda number: began[number])
-            noted = read_record(files)["totals"]
-            whose = f"the record is that of {noted.deployment}, and {last} has begun last"
-            expect(noted.deployment == f"deployment {last}", rivals, whose)
+            noted = self._recorded(files)
+            whose = f"the record is that of {noted}, and {last} has begun last"
+            expect(noted == f"deployment {last}", rivals, whose)
         return rivals
 
     def _start(
@@ -276,7 +282,7 @@ class NativeStarts:
         seen = ObservedCheckpoint(
             files.location, QUERY, 0, f"deployment {number}", lent=files, driver=local.name
         )
-        mine = {"totals": StoreRecord((f"totals@{number}", "totals"), 0, {}, seen.deployment)}
+        run = self._run(number, seen)
 
         def write(_rows: Any, batch: int) -> None:
             own = began[number]
@@ -290,12 +296,38 @@ class NativeStarts:
         for batch in logs.batches(self._until):
             logs.begin(batch)
             if not has_begun:
-                run = RunOnVariables(seen, mine, lambda name: (name,), Note(lives.STAMP))
                 begin_run(seen, run)
                 began[number] = _own_epoch(store, local.name)
                 has_begun = True
             sink(None, batch)  # type: ignore[arg-type]
             logs.commit(batch)
+
+    def _run(self, number: int, seen: ObservedCheckpoint) -> Run:
+        """What a driver begins with."""
+        record = StoreRecord((f"totals@{number}", "totals"), 0, {}, seen.deployment)
+        return RunOnVariables(seen, {"totals": record}, lambda name: (name,), Note(lives.STAMP))
+
+    def _recorded(self, files: Files) -> str:
+        """Whose record there is at the end."""
+        return read_record(files)["totals"].deployment
+
+
+class PagedStarts(NativeStarts):
+    """Two starts on pages, of code for different numbers of pages, with a fenced sink."""
+
+    def _run(self, number: int, seen: ObservedCheckpoint) -> Run:
+        key = StructType().add("key", "string")
+        there = read_pages_record(seen.files)
+        record = PagesRecord(4 + number, key.jsonValue(), {}, seen.deployment)
+        before = None if there is None else there.deployment
+        note = Note(lives.STAMP, {})
+        settings = DeploymentSettings()
+        return RunOnPages(PagedDeployment(key, (0,), key, {}, settings, seen, record, note, before))
+
+    def _recorded(self, files: Files) -> str:
+        record = read_pages_record(files)
+        assert record is not None
+        return record.deployment
 
 
 def _own_epoch(store: MemoryFiles, driver: str) -> int:
