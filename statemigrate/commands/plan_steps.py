@@ -212,12 +212,13 @@ class _Steps:
                 f"Try the script of {store} on the state",
                 f"statemigrate dry-run {argument(store)} {argument(self.checkpoint)}",
             )
-        questions = self._questions
-        if questions:
-            yield PlanStep(f"Answer what a rewrite asks ({len(questions)})", command)
+        questions, may_ask = self._questions, self._may_ask
+        if questions or may_ask:
+            how_many = f"({len(questions)})" if questions else "with the script, if anything"
+            yield PlanStep(f"Answer what a rewrite asks {how_many}", command)
         yield PlanStep("Stop the query")
         yield PlanStep(
-            "Make a new checkpoint" + (", with the answers" if questions else ""),
+            "Make a new checkpoint" + (", with the answers" if questions or may_ask else ""),
             f"{command} --apply",
             None if self.costs is None else self.costs.rewrite,
         )
@@ -252,6 +253,14 @@ class _Steps:
             for each in self.rewrite.questions
             if each.kind != "window" or not any(_is_about(each, name) for name in self.rekeyed)
         )
+
+    @property
+    def _may_ask(self) -> bool:
+        """Whether a script that is to be written makes other windows.
+
+        A rewrite asks about those that are open, once it knows them.
+        """
+        return bool(self.rekeyed) and any(each.rule == "window" for each in self._to_rewrite)
 
     def _migrating(self) -> Iterator[PlanStep]:
         for each in self.items:
@@ -349,8 +358,11 @@ def _rekeyed(
     if isinstance(rewrite, StatemigrateError):
         return tuple(changed) if rewrite.code in _NEEDS_KEYS else ()
     asked = [each for each in rewrite.questions if each.kind == "window"]
+    written = set(_scripted_keys(rewrite))
     return tuple(
-        name for name in changed if any(_is_about(each, names.get(name, name)) for each in asked)
+        name
+        for name in changed
+        if name not in written and any(_is_about(each, names.get(name, name)) for each in asked)
     )
 
 

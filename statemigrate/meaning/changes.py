@@ -243,7 +243,7 @@ def _state(label: str, operator: str, key: RowReading, value: RowReading) -> Pla
 
 
 def _field_name(name: str) -> str:
-    return "an expression without a name" if name == _UNNAMED else name
+    return "a computed key" if name == _UNNAMED else name
 
 
 def _variables(
@@ -484,10 +484,8 @@ def _other_key(before: KeyMeaning, after: KeyMeaning) -> str:
             f"the old code makes {before.window.text}, and the new code {after.window.text}: old "
             "windows get no new row, and new ones lack the rows that came before"
         )
-    return (
-        f"it was computed as {computation(before.expression)}, and is now "
-        f"{computation(after.expression)}: rows under old keys are not found again"
-    )
+    was, now = key_text(before, after), key_text(after, before)
+    return f"it was computed as {was}, and is now {now}: rows under old keys are not found again"
 
 
 def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
@@ -571,6 +569,13 @@ _LITERAL = re.compile(r"('(?:[^'\\]|\\.)*'): [a-z_]+(?: [a-z]+)?")
 def readable(expression: str) -> str:
     """A canonical expression without the places of its parts, cut where it is long."""
     return short_text(_LITERAL.sub(r"\1", _BOOKKEEPING.sub("", expression)))
+
+
+def key_text(key: KeyMeaning, other: KeyMeaning | None = None) -> str:
+    """What a key is: its windows, or what it is computed from where ``other`` has the same ones."""
+    if key.window is None or (other is not None and other.window == key.window):
+        return computation(key.expression)
+    return key.window.text
 
 
 def computation(expression: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.meaning.changes import computation
+from statemigrate.meaning.changes import computation, key_text
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, PlanExpression
 from statemigrate.rewrite.windows import KeyMeaning, TimeWindow
@@ -342,9 +342,10 @@ def _by_field(
 
 def computed_notes(old: Sequence[KeyMeaning] | None, new: Sequence[KeyMeaning]) -> str:
     """What a script says of its keys: how both versions of the code compute them."""
+    before, after = ({each.name: each for each in keys} for keys in (old or (), new))
     lines = [
-        f"- `{each.name}` {word} {computation(each.expression)}"
-        for word, meanings in (("was", old or ()), ("is", new))
-        for each in meanings
+        f"- `{name}` {word} {key_text(each, others.get(name))}"
+        for word, keys, others in (("was", before, after), ("is", after, before))
+        for name, each in keys.items()
     ]
     return "\n".join(["What the code computes keys from:", "", *lines])

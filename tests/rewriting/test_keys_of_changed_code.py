@@ -115,11 +115,15 @@ def test_the_commands_of_a_plan_lead_to_a_query_like_one_that_always_had_the_key
 def test_a_longer_window_is_made_of_shorter_ones_and_the_open_one_is_asked_about(changed):
     query = changed(code.in_minutes, code.in_hours_by_initial)
     found = query.plan()
-    new, dry_run, apply, verify = [each.command for each in found.steps if each.command]
+    new, dry_run, ask, apply, verify = [each.command for each in found.steps if each.command]
     for command in (new, dry_run):
         assert CliRunner().invoke(main, shlex.split(command)[1:]).exit_code == 0
-    refused = CliRunner().invoke(main, shlex.split(apply)[1:]).output
-    (again,) = re.findall(r"--accept (\S+)", refused)
+    script = ScriptFolder("migrations").survey().scripts[-1]
+    assert "windows of 1 minute" in script.path.read_text()
+    later = query.plan()
+    assert [each.command for each in later.steps if each.command] == [dry_run, ask, apply, verify]
+    asked = CliRunner().invoke(main, shlex.split(ask)[1:]).output
+    (again,) = re.findall(r"--accept (\S+)", asked)
     for command in (f"{apply} --accept {again}", verify):
         done = CliRunner().invoke(main, shlex.split(command)[1:])
         assert done.exit_code == 0, done.output
