@@ -47,6 +47,7 @@ def rewritten(root, target, *, run):
         (target / "offsets" / str(batch)).write_bytes(entry.data)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [1, 200], ids=["a table a row", "a table some rows"])
 def test_spark_reads_the_same_rows_from_tables(spark, made, tmp_path, run):
     root = made("windows", "hdfs").checkpoint

@@ -97,6 +97,7 @@ def test_the_scene_of_proving_has_a_base_that_was_read_beside_its_batches(nurser
     assert after.base.changelogs
 
 
+@pytest.mark.long
 def test_the_harness_finds_an_engine_that_believes_any_working_copy(nurseries, places):
     story = Story(places / "believing", nurseries[:1])
     scene = STAGES["commit"](story, ("lists", "maps", "notes"))

@@ -129,6 +129,7 @@ def test_without_the_right_to_write_the_log_no_batch_runs(pipeline, deploy):
     assert not list((pipeline.checkpoint / "commits").glob("[0-9]*"))
 
 
+@pytest.mark.long
 def test_a_function_tells_of_its_first_start_too(spark, tmp_path, scripts, monkeypatch):
     monkeypatch.setenv(CODE_VERSION, "release-1")
     pipeline = NativePipeline(spark, tmp_path / "pipeline")

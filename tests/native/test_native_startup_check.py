@@ -74,6 +74,7 @@ def test_a_deployment_that_fits_reads_and_writes_as_it_should(standing):
     assert pipeline.all_state() == expected.stored(CENTS, AMOUNTS)
 
 
+@pytest.mark.long
 def test_where_nothing_was_seen_every_revision_may_have_values_until_the_next_start(
     pipeline, scripts
 ):

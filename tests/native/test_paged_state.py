@@ -161,6 +161,7 @@ def chunks_taken(pipeline):
     return [table.column("statemigrate_page").to_pylist() for table in tables]
 
 
+@pytest.mark.long
 def test_a_page_whose_entries_stay_as_they_are_is_not_written(stopped, tmp_path):
     class Looking(CentsTally):
         def handleInputRows(self, key, rows, timerValues):
@@ -435,6 +436,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(paged, changes, error,
     assert not paged.checkpoint.exists()
 
 
+@pytest.mark.long
 def test_a_timer_in_a_query_without_a_time_mode_is_refused(paged):
     paged.rows, paged.output = ALARMS["rows"], ALARMS["output"]
     paged.feed([("a", "register", 1)])

@@ -175,6 +175,7 @@ def expiring(spark, tmp_path, without_empty_batches):
     return pipeline
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["keep", "restart"])
 def test_a_migrated_value_keeps_its_time_unless_a_script_lets_it_restart(expiring, scripts, words):
     folder = scripts.write(f'{AMOUNTS_SCRIPT}\ntime_to_live = "{words}"\n')

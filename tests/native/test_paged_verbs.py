@@ -265,6 +265,7 @@ def test_a_record_that_does_not_fit_its_pages_stops_verbs(stored, tallies):
     stopped_with("not the record of what is in them", without, folder, ["status", "get"])
 
 
+@pytest.mark.long
 def test_get_opens_the_page_of_its_key_alone(stored, tallies):
     _, paged, folder = tallies
     pages = paged.stored_pages()

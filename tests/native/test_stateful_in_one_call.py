@@ -70,6 +70,7 @@ def test_a_query_of_plain_spark_migrates_from_its_next_start_on(story):
     assert story.pipeline.all_state() == story.expected.stored(CENTS, AMOUNTS)
 
 
+@pytest.mark.long
 def test_a_query_that_begins_with_it_needs_no_adoption(story):
     story.feed("one", range(3), AMOUNTS)
     story.run(AmountsTally())
@@ -103,6 +104,7 @@ def test_what_is_adopted_can_be_undone_before_the_first_batch(story):
     story.check()
 
 
+@pytest.mark.long
 def test_with_pages_the_state_of_many_keys_is_in_one(story):
     story.feed("one", range(6), AMOUNTS)
     story.run(AmountsTally(), pages=2, operator="tallies")

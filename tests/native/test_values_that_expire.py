@@ -61,6 +61,7 @@ def stored(pipeline, variable):
     return values, {key: each["ttlExpirationMs"] for key, each in found.items()}
 
 
+@pytest.mark.long
 def test_a_value_that_expires_is_migrated_when_it_is_written(expiring, scripts):
     folder = scripts.write()
     expected = Expected()
@@ -151,6 +152,7 @@ class TimedAmounts(Timed, AmountsTally):
         return iter(())
 
 
+@pytest.mark.long
 def test_timers_that_were_registered_before_fire_and_may_migrate(expiring, scripts):
     folder = scripts.write()
     expected = Expected()

@@ -130,6 +130,7 @@ def test_a_change_that_is_accepted_starts_and_the_record_has_the_reason(query):
         assert caught.value.code == "SM-MEANING-001"
 
 
+@pytest.mark.long
 def test_a_start_that_commits_nothing_leaves_what_the_state_means(query):
     def fails(rows, number):
         raise RuntimeError(f"batch {number} fails")
@@ -147,6 +148,7 @@ def test_a_start_that_commits_nothing_leaves_what_the_state_means(query):
         query.run(code.with_another_filter)
 
 
+@pytest.mark.long
 def test_state_without_a_record_is_a_question_until_it_is_answered(query, session):
     query.run(code.deployed, guard=False)
     with pytest.raises(StartupError) as caught:

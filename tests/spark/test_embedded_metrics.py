@@ -44,6 +44,7 @@ def some_fail():
     return AMOUNTS_SCRIPT.replace("    amount = Decimal(", f"{check}    amount = Decimal(", 1)
 
 
+@pytest.mark.long
 def test_totals_are_what_the_state_says_and_a_batch_run_twice_counts_once(
     pipeline, scripts, old_state
 ):

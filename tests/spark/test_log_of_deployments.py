@@ -158,6 +158,7 @@ def test_without_the_right_to_write_the_log_no_batch_runs(pipeline, scripts):
     assert told(pipeline) == [("start", 0, None, CENTS, "done", "release-1")]
 
 
+@pytest.mark.long
 def test_both_are_commands_for_people_and_machines(pipeline, scripts, monkeypatch):
     folder = scripts.write()
     pipeline.feed(batch("first", range(30)))

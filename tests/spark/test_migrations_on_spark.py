@@ -71,6 +71,7 @@ def test_lazy_migration_and_backfill_share_the_work(pipeline, scripts, expected)
     assert all(each.backfilled <= 2 * 3 for each in progress)
 
 
+@pytest.mark.long
 def test_a_chain_of_three_revisions_finds_keys_left_behind_in_each(pipeline, scripts, expected):
     pipeline.feed(SECOND)
     code = migrated(AmountsTally(), migrations=scripts.write())
@@ -94,6 +95,7 @@ def test_a_chain_of_three_revisions_finds_keys_left_behind_in_each(pipeline, scr
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backfilled", [False, True])
 def test_older_code_takes_migrated_values_back_and_newer_code_forward_again(
     pipeline, scripts, expected, backfilled

@@ -100,6 +100,7 @@ class Broken(CentsTally):
             yield row
 
 
+@pytest.mark.long
 def test_an_error_of_the_users_own_code_leaves_nothing_behind(pipeline):
     pipeline.feed(ROWS)
     with pytest.raises(Exception, match="ZeroDivisionError: a mistake of the user's own"):

@@ -101,6 +101,7 @@ def test_what_init_asks_for_is_refused_at_start(pipeline, processor, kind, parts
     assert not (pipeline.checkpoint / "offsets").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("processor", "kind", "parts"),
     [
@@ -138,6 +139,7 @@ def test_a_key_of_a_type_that_has_no_order_here(spark, tmp_path, column):
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("body", "parts"),
     [

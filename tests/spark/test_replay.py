@@ -94,6 +94,7 @@ def test_an_abandoned_newer_working_copy_is_not_believed(pipeline, tmp_path):
     assert pipeline.stored() == expected.stored(CENTS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["moved", "to [here] {100%} 50%25"])
 def test_a_checkpoint_goes_on_at_another_path(spark, pipeline, tmp_path, scripts, name):
     expected = Expected()

@@ -31,6 +31,7 @@ def told(pipeline):
     return {batch: sorted(rows) for batch, rows in pipeline.handed_by_batch.items() if rows}
 
 
+@pytest.mark.long
 def test_every_value_is_migrated_as_it_was(spark, tmp_path):
     scripts = Scripts(tmp_path / "migrations")
     folder = scripts.write(amounts=None)
