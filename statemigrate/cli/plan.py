@@ -169,6 +169,11 @@ def print_plan(found: ChangePlan) -> None:
         f"  query {found.query}, as of batch {found.batch}, begun {time_since(found.begun)}; "
         f"{size_text(found.size)} of state"
     )
+    if found.open_batch is not None:
+        print_sentence(
+            f"  batch {found.open_batch} is begun and not committed: the next start runs it again, "
+            "with the code that starts"
+        )
     screen.print()
     print_items(found.items)
     screen.print()

@@ -18,7 +18,8 @@ class ChangePlan:
     describes the way back, and is empty if nothing changes. ``begun`` is when the last committed
     ``batch`` began, in milliseconds since 1970, and ``size`` the number of bytes in the state's
     files. ``stops`` says whether the query stops for longer than a restart, and ``basis`` what the
-    times of the steps are from, empty where none is known.
+    times of the steps are from, empty where none is known. ``open_batch`` is begun and not
+    committed, as while the query runs: the next start runs it again. It is None without one.
     """
 
     checkpoint: str
@@ -32,6 +33,7 @@ class ChangePlan:
     undo: str = ""
     stops: bool = False
     basis: str = ""
+    open_batch: int | None = None
 
     @property
     def asks(self) -> bool:
@@ -51,6 +53,7 @@ class ChangePlan:
             "code": self.code,
             "query": self.query,
             "batch": self.batch,
+            "open_batch": self.open_batch,
             "begun": self.begun,
             "size": self.size,
             "asks": self.asks,

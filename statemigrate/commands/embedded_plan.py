@@ -65,8 +65,8 @@ def plan_of_embedded(
     code = _tried(target, project, checkpoint)
     items = tuple(with_levels(_with_code(manifest, code, project.lineages), rules))
     has_folder = project.survey is not None
-    live = [each.store for each in items if each.asks and each.verdict == "live"]
-    costs = embedded_costs(manifest, live, unplanned.size) if live else None
+    is_live = any(each.asks and each.verdict == "live" for each in items)
+    costs = embedded_costs(unplanned.size) if is_live else None
     steps = tuple(_steps(checkpoint, items, code, project.lineages, costs, has_folder=has_folder))
     return replace(
         unplanned,

@@ -114,7 +114,9 @@ def _plan_of(
         from statemigrate.commands.new_code import check_inputs
 
         check_inputs(wanted)
-    shape = describe(files, CheckpointDirectory(files).require_commit())
+    directory = CheckpointDirectory(files)
+    shape = describe(files, directory.require_commit())
+    begun = directory.last_begun()
     unplanned = ChangePlan(
         str(checkpoint),
         None if wanted is None else wanted.code,
@@ -122,6 +124,7 @@ def _plan_of(
         shape.batch,
         shape.offsets[shape.batch].timestamp,
         sum(each.size for each in files.list("state", recursive=True)),
+        open_batch=begun if begun > shape.batch else None,
     )
     if wanted is None:
         items = tuple(with_levels(_without_code(shape, project.lineages), rules))

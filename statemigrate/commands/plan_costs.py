@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.state import StoredPartition, stored_partition
-from statemigrate.embedded.manifest import Manifest
 from statemigrate.files import Files
 from statemigrate.inspect.estimate import NATIVE_RATE
 
@@ -29,15 +27,13 @@ _ROW = 40
 class StateCosts:
     """The times that the steps take for a state of about so many ``rows``.
 
-    ``is_counted`` says that the files have that number, those named ``counted_by``; else it is from
-    the size of the state.
+    ``is_counted`` says that snapshots have that number; else it is from the size of the state.
     ``backfill_rate`` is how many a second a backfill migrates next to live rows.
     """
 
     rows: int
     is_counted: bool
     backfill_rate: float = NATIVE_RATE
-    counted_by: str = "snapshots"
 
     @property
     def rewrite(self) -> float:
@@ -57,7 +53,7 @@ class StateCosts:
     @property
     def basis(self) -> str:
         """What the times are from."""
-        source = f"by its {self.counted_by}" if self.is_counted else f"if each takes {_ROW} bytes"
+        source = "by its snapshots" if self.is_counted else f"if each takes {_ROW} bytes"
         return f"about {self.rows:,} rows of state, {source}, at the rates of two cores"
 
 
@@ -81,17 +77,12 @@ def costs_of(files: Files, shape: CheckpointShape, *, has_pages: bool = False) -
     return StateCosts(counted + estimated, not estimated, rate)
 
 
-def embedded_costs(manifest: Manifest, stores: Iterable[str], size: int) -> StateCosts:
-    """The costs for the ``stores`` of the embedded engine whose values migrate.
+def embedded_costs(size: int) -> StateCosts:
+    """The costs for state of the embedded engine whose files have so many bytes.
 
-    ``size`` is that of the files of all state, for families that are not counted.
+    The engine counts old families while it drains them, and never the one that it writes to.
     """
-    families = [each.name for name in stores for each in manifest.stores[name].families]
-    counts = [manifest.left(each) for each in families]
-    known = [each for each in counts if each is not None]
-    is_counted = len(known) == len(counts)
-    rows = sum(known) if is_counted else size // _ROW
-    return StateCosts(rows, is_counted, _EMBEDDED_RATE, "manifest")
+    return StateCosts(size // _ROW, is_counted=False, backfill_rate=_EMBEDDED_RATE)
 
 
 def _bytes(files: Files, part: StoredPartition) -> int:

@@ -86,9 +86,11 @@ class _Shown:
         if plan.stops:
             seconds = plan.seconds_stopped
             stop = "while it is rewritten" if seconds is None else f"about {rough(seconds)}"
+        again = [] if plan.open_batch is None else [("Runs again", f"batch {plan.open_batch:,}")]
         return [
             ("Batch", f"{plan.batch:,}"),
             ("Begun", utc_time(plan.begun / 1000)),
+            *again,
             ("Size of the state", counted(plan.size, "byte")),
             ("The query stops", stop if plan.asks else "for a restart"),
         ]

@@ -84,6 +84,13 @@ def test_a_changed_processor_with_its_script_is_live_until_its_values_have_gone(
     assert verdicts(found) == {"tally": "same"}
 
 
+def test_the_time_of_a_backfill_is_from_the_size_of_the_state(planned):
+    found = planned(migrated(migrations=planned.folder)(type("Changed", (AmountsTally,), {})))
+    assert f"about {found.size // 40:,} rows of state, if each takes 40 bytes" in found.basis
+    (seconds,) = [each.seconds for each in found.steps if each.seconds is not None]
+    assert seconds == pytest.approx(found.size // 40 / 119_000)
+
+
 def test_code_without_migrated_is_to_be_marked(planned):
     found = planned(AmountsTally)
     assert verdicts(found) == {"tally": "live"}

@@ -48,6 +48,17 @@ def test_the_command_plans_for_all_and_exits_with_1_if_one_cannot_be_read(projec
     assert ran.stdout.count("nothing to do") == 2
 
 
+def test_a_batch_that_is_begun_and_not_committed_is_named(project, run):
+    project("")
+    assert plan("first", migrations=None).open_batch is None
+    Path("first/offsets/4").write_bytes(Path("first/offsets/3").read_bytes())
+    found = plan("first", migrations=None)
+    assert (found.batch, found.open_batch) == (3, 4)
+    assert "batch 4 is begun" in run("plan", "first").stdout
+    assert json.loads(run("--json", "plan", "first").stdout)["open_batch"] == 4
+    assert "batch 4" in plan_page(found)
+
+
 def test_all_takes_neither_a_checkpoint_nor_code(project, run):
     project('one = "first"')
     assert "pyproject.toml" in run("plan", "first", "--all", code=2).stderr
