@@ -30,7 +30,10 @@ from statemigrate.state.project import Project
 _WITH_COSTS = ("live", "rewrite", "unnoticed")
 """Verdicts after which values are migrated, or rows rewritten."""
 _ONLY_DECIDED = frozenset(
-    {"source", "filter", "watermark", "join-type", "join-condition", "table", "column", "rows"}
+    {
+        *("source", "filter", "watermark", "output-mode", "join-type", "join-condition", "table"),
+        *("column", "rows"),
+    }
 )
 """Rules of changes after which nothing can compute old rows again."""
 

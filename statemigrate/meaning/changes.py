@@ -524,14 +524,21 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
     for words in dict.fromkeys(each.words for each in (*gone, *added)):
         was = [each for each in gone if each.words == words]
         now = [each for each in added if each.words == words]
-        kind = (was or now)[0].kind
-        yield PlanItem(
-            f"{new.name} {words}",
-            "goes on" if kind in ("delay", "output mode") else "unnoticed",
-            _other_fact(was, now),
-            new.name,
-            rule=kind.replace(" ", "-"),
-        )
+        kind, text = (was or now)[0].kind, _other_fact(was, now)
+        verdict: Verdict = "goes on" if kind in ("delay", "output mode") else "unnoticed"
+        if kind == "output mode" and now and now[0].text == "complete" and _removes_groups(old):
+            verdict = "unnoticed"
+            text += ": groups that the watermark has passed were removed, and the result lacks them"
+        rule = kind.replace(" ", "-")
+        yield PlanItem(f"{new.name} {words}", verdict, text, new.name, rule=rule)
+
+
+def _removes_groups(operator: OperatorMeaning) -> bool:
+    """Whether Spark removes groups by a watermark, as it does in every mode but ``complete``."""
+    times = {each.text for each in operator.facts if each.kind == "watermark"}
+    return bool(times) and any(
+        key.window is not None or key.expression in times for key in operator.keys
+    )
 
 
 def _in_both(facts: Sequence[OperatorFact], others: Sequence[OperatorFact]) -> list[OperatorFact]:

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions
 from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, batch
 
-from statemigrate import guarded, migrated, paged, stateful
+from statemigrate import guarded, migrated, paged, stateful, with_backfill
 from statemigrate.errors import StartupError
 
 pytestmark = pytest.mark.spark
@@ -80,3 +80,33 @@ def test_a_guard_finds_the_filter_before_a_migrated_operator_without_a_backfill(
     with pytest.raises(StartupError) as caught:
         run(pipeline, result(pipeline.stream().where("key <> 'k9'")))
     assert [each["rule"] for each in caught.value.data["changes"]] == ["filter"]
+
+
+@pytest.mark.long
+def test_a_watermark_after_a_backfills_source_hides_no_other_filter(pipeline, scripts):
+    folder = scripts.write()
+
+    def result(stream):
+        timed = stream.withColumn("at", functions.timestamp_seconds(functions.col("cents")))
+        opened = with_backfill(timed, pipeline.by, checkpoint=pipeline.checkpoint)
+        watched = opened.withWatermark("at", "1 hour")
+        place = {"migrations": folder, "checkpoint": pipeline.checkpoint}
+        return pipeline.result(migrated(AmountsTally(), **place), watched)
+
+    def start(stream, mode="update"):
+        writer = result(stream).writeStream.outputMode(mode).foreachBatch(pipeline.sink)
+        query = writer.option("checkpointLocation", str(pipeline.checkpoint)).start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    pipeline.feed(batch("one", range(3)))
+    start(pipeline.stream())
+    pipeline.feed(batch("two", range(2)))
+    start(pipeline.stream(), mode="Update")
+    families = pipeline.all_state()
+    with pytest.raises(StartupError) as caught:
+        start(pipeline.stream().where("key <> 'k9'"))
+    assert [each["rule"] for each in caught.value.data["changes"]] == ["filter"]
+    assert pipeline.all_state() == families

@@ -532,6 +532,7 @@ _add(
     ("a shorter delay", _windowed(delay="1 minute"), YES, GOES_ON),
     ("no watermark", _windowed(delay=None), YES, UNNOTICED),
     ("another output mode", _windowed(), YES, GOES_ON, "append"),
+    ("all groups are given out each time", _windowed(), YES, UNNOTICED, "complete"),
     ("windows become sessions", _windowed("session_window(at, '1 minute')"), NO, REWRITE, "append"),
 )
 _add(

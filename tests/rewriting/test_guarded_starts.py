@@ -237,6 +237,35 @@ def test_a_record_that_was_altered_is_named(query):
     assert caught.value.code == "SM-CHECKPOINT-024"
 
 
+def test_complete_results_lack_what_a_watermark_has_removed_and_a_start_says_so(query):
+    query.feed.add(ROWS, rows_of(("late", 1, 1000)), rows_of(("last", 1, 2000)))
+
+    def start(mode, *, guard):
+        groups = []
+
+        def collect(frame, _):
+            groups[:] = [row["k"] for row in frame.collect()]
+
+        writer = query.writer(code.minutes, mode).foreachBatch(collect)
+        writer = guarded(writer) if guard else writer
+        started = writer.trigger(availableNow=True).start()
+        started.awaitTermination(180)
+        assert not started.isActive
+        return {*groups}
+
+    start("update", guard=True)
+    query.feed.add(rows_of(("new", 1, 2001)))
+    with pytest.raises(StartupError) as caught:
+        start("complete", guard=True)
+    (change,) = caught.value.data["changes"]
+    assert change["rule"] == "output-mode"
+    # Any spelling of the mode is the mode.
+    start("Update", guard=True)
+    query.feed.add(rows_of(("newest", 1, 2002)))
+    # A query that was complete from its beginning would have k1 and late, too.
+    assert start("complete", guard=False) == {"last", "new", "newest"}
+
+
 def test_the_checkpoint_is_the_writers_own(query, tmp_path):
     writer = query.writer(code.deployed)
     with pytest.raises(StartupError) as caught:
