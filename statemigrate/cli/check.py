@@ -101,6 +101,11 @@ def _print_checked(code: str, path: str, found: Locked) -> None:
     help="Record the applied scripts of CHECKPOINT in applied.json, for checks without it.",
 )
 @click.option(
+    "--write-heads",
+    is_flag=True,
+    help="Write heads.txt, the newest script of each store, for the scripts as they are.",
+)
+@click.option(
     "--made-up/--no-made-up",
     default=True,
     show_default=True,
@@ -133,6 +138,7 @@ def check(  # noqa: PLR0913 - one parameter an option
     checkpoint: str | None,
     *,
     record: bool,
+    write_heads: bool,
     made_up: bool,
     lock: str | None,
     write_lock: str | None,
@@ -162,7 +168,7 @@ def check(  # noqa: PLR0913 - one parameter an option
             "write_lock": of_lock,
             "record_meaning": (*of_lock, "checkpoint", "place"),
         },
-        ("code", "targets", "checkpoint", "place", "record", "made_up"),
+        ("code", "targets", "checkpoint", "place", "record", "write_heads", "made_up"),
     )
     if chosen is not None:
         if len(code) != 1:
@@ -191,6 +197,7 @@ def check(  # noqa: PLR0913 - one parameter an option
     report = check_scripts(
         code=code or _configured_code(),
         checkpoint=checkpoint,
+        write_heads=write_heads,
         made_up=made_up,
         migrations=settings.migrations,
         targets=targets,

@@ -9,6 +9,8 @@ from statemigrate.commands.applied import record_applied
 from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.check import check as check_folder
 from statemigrate.inspect.check_report import CheckReport
+from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.heads import write_heads as record_heads
 
 
 def check(
@@ -16,6 +18,7 @@ def check(
     code: Iterable[str] = (),
     checkpoint: str | Path | None = None,
     record: bool = False,
+    write_heads: bool = False,
     made_up: bool = True,
     migrations: str | Path = "migrations",
     targets: Mapping[str, str] | None = None,
@@ -30,8 +33,10 @@ def check(
     tried on values made up from its formats.
 
     With ``record`` this first writes the scripts that were applied to ``checkpoint`` to
-    ``applied.json``, for checks without the checkpoint. It needs neither state nor Java. Raises
-    `ScriptError` if ``migrations`` is not a folder of scripts and `CheckpointError` if
+    ``applied.json``, for checks without the checkpoint. With ``write_heads`` it first writes
+    ``heads.txt``, which has the newest script of each store. It needs neither state nor Java.
+
+    Raises `ScriptError` if ``migrations`` is not a folder of scripts and `CheckpointError` if
     ``checkpoint`` is not a checkpoint.
     """
     if record:
@@ -44,6 +49,8 @@ def check(
                 next_action="name it, or leave record out",
             )
         record_applied(checkpoint, migrations=migrations)
+    if write_heads:
+        record_heads(ScriptFolder(migrations).directory)
     return check_folder(
         migrations, code=code, targets=targets, checkpoint=checkpoint, made_up=made_up
     )

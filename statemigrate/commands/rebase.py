@@ -14,6 +14,7 @@ from statemigrate.migration.lineage import Fork, first_fork
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.applied import read_applied
+from statemigrate.scripts.heads import write_heads
 from statemigrate.scripts.rebase import RebasedScript, rebased
 from statemigrate.scripts.survey import Survey
 from statemigrate.state.open import applied_by
@@ -174,6 +175,7 @@ def _write(folder: ScriptFolder, store: str, made: Sequence[RebasedScript]) -> N
         for path, data in texts.items():
             _replace(path, data)
         _check_written(folder.survey(), store)
+        write_heads(folder.directory, store=store)
     except BaseException:
         for path, data in before.items():
             _replace(path, data)

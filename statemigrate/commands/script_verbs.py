@@ -409,6 +409,7 @@ def check(
     code: Iterable[str] = ...,
     checkpoint: str | Path | None = ...,
     record: bool = ...,
+    write_heads: bool = ...,
     made_up: bool = ...,
     migrations: str | Path = ...,
     targets: Mapping[str, str] | None = ...,
@@ -435,6 +436,7 @@ def check(  # noqa: PLR0913 - all by name
     code: Iterable[str] | str = (),
     checkpoint: str | Path | None = None,
     record: bool = False,
+    write_heads: bool = False,
     made_up: bool = True,
     lock: str | Path | None = None,
     write_lock: str | Path | None = None,
@@ -456,7 +458,8 @@ def check(  # noqa: PLR0913 - all by name
     tried on values made up from its formats.
 
     With ``record`` this first writes the scripts that were applied to ``checkpoint`` to
-    ``applied.json``, for checks without the checkpoint. It needs neither state nor Java.
+    ``applied.json``, for checks without the checkpoint. With ``write_heads`` it first writes
+    ``heads.txt``, which has the newest script of each store. It needs neither state nor Java.
 
     With ``lock``, a lock file, it checks no scripts and compares the meaning of the state of
     ``code`` with that file: one function of a query, ``MODULE:FUNCTION``, which runs once on empty
@@ -482,13 +485,16 @@ def check(  # noqa: PLR0913 - all by name
             code=(code,) if isinstance(code, str) else code,
             checkpoint=checkpoint,
             record=record,
+            write_heads=write_heads,
             made_up=made_up,
             migrations=migrations,
             targets=targets,
         )
     for name in chosen:
         others = {other: modes[other] for other in modes if other != name}
-        require_alone("check", name, record=record or None, **others)
+        require_alone(
+            "check", name, record=record or None, write_heads=write_heads or None, **others
+        )
     names = [code] if isinstance(code, str) else [*code]
     from statemigrate.commands.lock import LOCK
     from statemigrate.commands.lock import lock as lock_meaning

@@ -15,6 +15,7 @@ from statemigrate.formats.examples import made_up_values
 from statemigrate.inspect.lens_equality import Equality, LensComparison
 from statemigrate.migration import BASE, Lineage, Migration
 from statemigrate.quoting import argument
+from statemigrate.scripts.heads import write_heads
 from statemigrate.scripts.loading import load, script_files
 from statemigrate.scripts.reading import read
 from statemigrate.scripts.squashing import (
@@ -249,6 +250,7 @@ def _write(
         stream.write(text.encode())
     for part in parts[:-1]:
         part.script.path.unlink()
+    write_heads(directory, store=lineage.store)
 
 
 def _check_equal(parts: Sequence[SquashedScript], lineage: Lineage, text: str) -> None:
@@ -280,6 +282,7 @@ def _finished(
     if apply:
         for path in left:
             path.unlink()
+        write_heads(versions.parent, store=store)
     return Squash(
         store,
         revision,

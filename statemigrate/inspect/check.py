@@ -17,6 +17,7 @@ from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.applied import Applied, applied_file, read_applied
 from statemigrate.scripts.checksums import code_checksum
+from statemigrate.scripts.heads import differing_heads
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.squashing import FOLDER
 from statemigrate.scripts.survey import Survey, survey
@@ -178,6 +179,7 @@ def check(
         *code_findings(found, code, targets or {}, {each.store for each in wrong_targets}),
         *unchanged_findings(found, folder.directory, deployed, path),
         *copy_findings(found, folder.directory),
+        *(Finding.of("lineage", each) for each in differing_heads(folder.directory, found)),
         *(each for migration in found.migrations for each in example_findings(migration)),
         *(each for each in tried if each.severity == "error"),
         *(each for script in found.scripts for each in _questions(found, script)),

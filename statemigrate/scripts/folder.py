@@ -14,6 +14,7 @@ from statemigrate.formats import Format
 from statemigrate.migration import Lineage, check_store_name
 from statemigrate.quoting import argument
 from statemigrate.scripts.choosing import Details, Entry, chosen, details, entries
+from statemigrate.scripts.heads import write_heads
 from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.lens_inference import NotDeclarableError, declaration
 from statemigrate.scripts.rekeying import KeyChange, infer_rekeying
@@ -64,6 +65,7 @@ class ScriptFolder:
         with as_file(files("statemigrate.scripts") / "template") as template:
             shutil.copytree(template, target, dirs_exist_ok=True)
         (target / "versions").mkdir()
+        write_heads(target)
         return cls(target)
 
     def survey(self) -> Survey:
@@ -147,7 +149,7 @@ class ScriptFolder:
             transforms = _declared(store, old, new, renames, needed=lenses is True)
         if transforms is None and infer:
             transforms = _inferred(store, old, new, keys)
-        return write_script(
+        path = write_script(
             self.directory,
             own,
             store,
@@ -159,6 +161,8 @@ class ScriptFolder:
             new_key=keys.new if keys else new_key,
             notes=notes,
         )
+        write_heads(self.directory, store=store)
+        return path
 
     def heads(self) -> tuple[Entry, ...]:
         """Return the newest script of every store: several where they form no chain.

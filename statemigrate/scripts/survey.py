@@ -194,8 +194,8 @@ class _Reading:
                 script = load(path)
             except (ScriptError, FormatError) as fault:
                 text = path.read_text(errors="replace")
-                self.places[str(path)] = _assigned(text, "store"), _assigned(text, "revision")
-                self.follows[str(path)] = _assigned(text, "down_revision")
+                self.places[str(path)] = assigned(text, "store"), assigned(text, "revision")
+                self.follows[str(path)] = assigned(text, "down_revision")
                 self._refuse(path, [fault])
             else:
                 self.places[str(path)] = (_text(script, "store"), _text(script, "revision"))
@@ -274,7 +274,8 @@ def _without_copies(migrations: Iterable[Migration]) -> list[Migration]:
     return list(firsts.values())
 
 
-def _assigned(text: str, name: str) -> str | None:
+def assigned(text: str, name: str) -> str | None:
+    """The text that a script assigns to a name of its own; None where it assigns none."""
     found = re.search(rf"""^{name}\s*(?::[^=\n]*)?=\s*["']([\w.-]+)["']""", text, re.MULTILINE)
     return found[1] if found else None
 
