@@ -35,7 +35,7 @@ def files_in(folder: ScriptFolder) -> set[str]:
 
 
 def test_a_new_folder_holds_a_template_a_readme_and_no_scripts(folder):
-    assert files_in(folder) == {"script.py.mako", "README.md", "versions"}
+    assert files_in(folder) == {"script.py.mako", "README.md", "heads.txt", "versions"}
     assert folder.lineages() == {}
     assert folder.heads() == ()
     assert folder.history() == ()
@@ -183,6 +183,7 @@ def test_nothing_but_scripts_is_written_to_the_folder(folder):
     assert files_in(folder) == {
         "script.py.mako",
         "README.md",
+        "heads.txt",
         "versions",
         f"versions/{path.name}",
     }
