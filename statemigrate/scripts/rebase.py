@@ -17,6 +17,7 @@ from pathlib import Path
 from statemigrate.errors import FormatError, ScriptError
 from statemigrate.formats import Format
 from statemigrate.formats.merging import FieldDifference, MergeOutcome, merge
+from statemigrate.lenses import Change
 from statemigrate.migration import Migration
 from statemigrate.scripts.generated_script import prove_formats
 from statemigrate.scripts.loading import Script
@@ -89,13 +90,21 @@ class _Rebasing:
         path, was = self._script.path, self._migration
         if was.old is None:
             raise _by_hand(path, "a baseline, which records a state of before all scripts")
-        only = [name for name in _ONLY_REWRITING if getattr(was, name) is not None]
+        change = self._script.get("change")
+        derived = ("upgrade_table",) if isinstance(change, Change) else ()
+        only = [
+            name
+            for name in _ONLY_REWRITING
+            if name not in derived and getattr(was, name) is not None
+        ]
         if only:
             raise _by_hand(path, f"`{only[0]}`, which is for a rewrite and sees whole values")
         try:
             merged = merge(was.old, old, was.new)
         except FormatError as error:
             raise _by_hand(path, f"{error.summary} {error.found or ''}".strip()) from error
+        if isinstance(change, Change):
+            return self._declared(change, old, merged.differences)
         carried = [each.path[0] for each in merged.differences if each.is_carried]
         wrapped = [name for name in ("upgrade", "downgrade") if self._may_wrap(name)]
         wrapped = wrapped if carried and "upgrade" in wrapped else []
@@ -114,6 +123,26 @@ class _Rebasing:
         source = self._script.source
         return RebasedScript(was.revision, path, source, text, old, merged.format, asked)
 
+    def _declared(
+        self, change: Change, old: Format, differences: Sequence[FieldDifference]
+    ) -> RebasedScript:
+        """The script with its lenses as they are; a field that they do not name passes them."""
+        path = self._script.path
+        try:
+            new = Change.of(change.chain, old).new
+        except (ScriptError, FormatError) as error:
+            problem = f"lenses that do not fit the other branch: {error.summary}"
+            raise _by_hand(path, problem) from error
+        asked = [self._question(each) for each in differences if each.outcome != "added"]
+        formats = {"old": old}
+        if any(_assigns(each, "new") for each in self._tree.body):
+            formats["new"] = new
+        edits = {**dict(self._assignments(formats, asked)), **dict(self._docstring())}
+        text = "\n".join(self._edited(edits)).rstrip("\n") + "\n"
+        self._prove(text, formats, (), ())
+        revision, source = self._migration.revision, self._script.source
+        return RebasedScript(revision, path, source, text, old, new, tuple(asked))
+
     def _question(self, each: FieldDifference) -> str:
         return _QUESTIONS[each.outcome].format(name=f"`{each.name}`", others=self._others)
 
@@ -126,9 +155,10 @@ class _Rebasing:
         written["down_revision"] = f"down_revision = {quoted(self._down)}"
         if self._script.get("branch_labels") is not None:
             written["branch_labels"] = "branch_labels = None"
+        place = "new" if "new" in formats else "old"
         for name, text in written.items():
             first, last, trailing = self._statement(name)
-            lines = [*(asked if name == "new" else []), *text.split("\n")]
+            lines = [*(asked if name == place else []), *text.split("\n")]
             lines[-1] += trailing if "#" not in lines[-1] else ""
             yield (first, last), lines
 

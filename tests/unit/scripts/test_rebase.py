@@ -191,6 +191,52 @@ def test_what_only_its_author_can_change_is_left_as_it_is(two_heads):
         assert two_heads["cc01"].read_text() == other
 
 
+LENSES = """
+from statemigrate.lenses import lens, {names}
+
+change = lens({lenses})
+"""
+
+
+def declared(revision, down, old, new, **lenses):
+    """A script with lenses; without ``new`` the format after it is derived."""
+    path = write(revision, down, old, new or old, "return value")
+    text = path.read_text()
+    text = text[: text.index("def upgrade")]
+    if new is None:
+        text = "\n".join(each for each in text.split("\n") if not each.startswith("new = "))
+    calls = ", ".join(f"{name}({', '.join(map(repr, given))})" for name, given in lenses.items())
+    path.write_text(text + LENSES.format(names=", ".join(lenses), lenses=calls))
+    return path
+
+
+@pytest.mark.parametrize("new", [THEIRS, None])
+def test_lenses_stay_and_what_they_do_not_name_passes_them(two_heads, new):
+    two_heads["cc02"].unlink()
+    path = declared("cc01", "aa01", BASE, new, add=["n", "INT"])
+    found = statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
+    assert [each.questions for each in found.scripts] == [()]
+    after = lineage()
+    assert after.revisions == ("base", "aa01", "bb01", "cc01")
+    assert after.format_of("cc01") == Struct("id BIGINT, currency STRING, n INT")
+    up = after.path("bb01", "cc01").apply({"id": 7, "currency": "CHF"})
+    assert up == {"id": 7, "n": None, "currency": "CHF"}
+    assert after.path("cc01", "bb01").apply(up) == {"id": 7, "currency": "CHF"}
+    assert "change = lens(add('n', 'INT'))" in path.read_text()
+    assert check(FOLDER).findings == ()
+
+
+def test_lenses_that_do_not_fit_the_other_branch_are_left_to_their_author(two_heads):
+    two_heads["cc02"].unlink()
+    path = declared("cc01", "aa01", BASE, None, rename=["id", "currency"])
+    before = path.read_text()
+    with pytest.raises(ScriptError) as raised:
+        statemigrate.new("auctions", rebase=True, migrations=FOLDER, apply=True)
+    assert raised.value.code == "SM-SCRIPT-028"
+    assert "currency" in raised.value.found
+    assert path.read_text() == before
+
+
 def test_a_function_of_another_form_stays_and_its_script_asks(two_heads):
     path = two_heads["cc01"]
     text = path.read_text()
