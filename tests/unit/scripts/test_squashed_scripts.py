@@ -113,6 +113,16 @@ def test_one_script_makes_of_every_value_what_all_of_them_made(tmp_path, bodies)
     assert check(migrations=folder.directory).passed
 
 
+def test_a_field_that_comes_and_goes_within_one_script_is_no_field_of_it(tmp_path):
+    came_and_went = 'change = lens(rename("name", "title"), add("seen", "TIMESTAMP"), drop("seen"))'
+    folder = scripts(tmp_path, [came_and_went])
+    (migration,) = folder.lineage("items").migrations
+    assert migration.drops == ()
+    assert made(folder, "base", "r1", [{"cents": 1, "name": "lamp"}]) == [
+        Struct(FORMATS[1]).encode({"cents": 1, "title": "lamp"})
+    ]
+
+
 def test_nothing_is_written_unless_asked(tmp_path, bodies):
     folder = scripts(tmp_path, bodies)
     before = {each: each.read_bytes() for each in folder.directory.rglob("*.py")}
