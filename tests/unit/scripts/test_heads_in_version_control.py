@@ -95,8 +95,9 @@ def test_a_script_that_the_merge_lost_is_found(merged):
     assert merged.findings == [("SM-LINEAGE-030", "items")]
 
 
-def test_after_a_rebase_the_line_is_that_of_the_one_chain(repository, monkeypatch):
-    monkeypatch.setattr(Repository, "with_lenses", False)
+@pytest.mark.parametrize("with_lenses", [True, False])
+def test_after_a_rebase_the_line_is_that_of_the_one_chain(repository, with_lenses):
+    repository.with_lenses = with_lenses
     merged = merge(repository)
     merged.git("checkout", "--theirs", f"migrations/{FILE}")
     new("items", rebase=True, apply=True, migrations=merged.folder)
