@@ -217,8 +217,9 @@ class _Steps:
             )
         questions, may_ask = self._questions, self._may_ask
         if questions or may_ask:
-            how_many = f"({len(questions)})" if questions else "with the script, if anything"
-            yield PlanStep(f"Answer what a rewrite asks {how_many}", command)
+            text = f"Answer what a rewrite asks ({len(questions)})"
+            later = "See what a rewrite asks once the script is there, and answer it"
+            yield PlanStep(text if questions else later, command)
         yield PlanStep("Stop the query")
         yield PlanStep(
             "Make a new checkpoint" + (", with the answers" if questions or may_ask else ""),
