@@ -48,8 +48,9 @@ def test_one_goes_out_of_pages_and_back_while_the_other_stays(spark, scripts, tm
     query = TwoPaged(spark, tmp_path / "two", apart=True)
     query.feed(model.add(rows(range(KEYS))))
     query.deploy_natively((Tally(), Counts()))
-    with pytest.raises(RewriteError, match="which is meant") as caught:
+    with pytest.raises(RewriteError) as caught:
         rewrite_checkpoint(query.checkpoint, tmp_path / "new", options=RewriteOptions(pages=0))
+    assert caught.value.code == "SM-PAGES-038"
     assert "--paged-operator" in str(caught.value)
     # Neither backfill source has taken a file: which of sources 1 and 3 it is has to be said.
     with pytest.raises(RewriteError, match="is unknown") as caught:
