@@ -50,7 +50,8 @@ def check(
             )
         record_applied(checkpoint, migrations=migrations)
     if write_heads:
-        record_heads(ScriptFolder(migrations).directory)
+        folder = ScriptFolder(migrations)
+        record_heads(folder.directory, folder.survey())
     return check_folder(
         migrations, code=code, targets=targets, checkpoint=checkpoint, made_up=made_up
     )

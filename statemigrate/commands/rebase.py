@@ -14,7 +14,7 @@ from statemigrate.migration.lineage import Fork, first_fork
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.applied import read_applied
-from statemigrate.scripts.heads import write_heads
+from statemigrate.scripts.heads import write_head
 from statemigrate.scripts.rebase import RebasedScript, rebased
 from statemigrate.scripts.survey import Survey
 from statemigrate.state.open import applied_by
@@ -174,8 +174,9 @@ def _write(folder: ScriptFolder, store: str, made: Sequence[RebasedScript]) -> N
     try:
         for path, data in texts.items():
             _replace(path, data)
-        _check_written(folder.survey(), store)
-        write_heads(folder.directory, store=store)
+        found = folder.survey()
+        _check_written(found, store)
+        write_head(folder.directory, store, found)
     except BaseException:
         for path, data in before.items():
             _replace(path, data)

@@ -15,7 +15,8 @@ from statemigrate.formats.examples import made_up_values
 from statemigrate.inspect.lens_equality import Equality, LensComparison
 from statemigrate.migration import BASE, Lineage, Migration
 from statemigrate.quoting import argument
-from statemigrate.scripts.heads import write_heads
+from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts.heads import read_heads, write_head
 from statemigrate.scripts.loading import load, script_files
 from statemigrate.scripts.reading import read
 from statemigrate.scripts.squashing import (
@@ -104,6 +105,7 @@ def squash(
     if apply and unknown:
         raise _not_known(store, unknown)
     if written:
+        read_heads(folder.directory)
         _write(folder.directory, parts, lineage, text, is_proven=is_declared)
     return Squash(
         store,
@@ -250,7 +252,7 @@ def _write(
         stream.write(text.encode())
     for part in parts[:-1]:
         part.script.path.unlink()
-    write_heads(directory, store=lineage.store)
+    write_head(directory, lineage.store, ScriptFolder(directory).survey())
 
 
 def _check_equal(parts: Sequence[SquashedScript], lineage: Lineage, text: str) -> None:
@@ -282,7 +284,7 @@ def _finished(
     if apply:
         for path in left:
             path.unlink()
-        write_heads(versions.parent, store=store)
+        write_head(versions.parent, store, found)
     return Squash(
         store,
         revision,

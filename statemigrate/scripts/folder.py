@@ -14,7 +14,7 @@ from statemigrate.formats import Format
 from statemigrate.migration import Lineage, check_store_name
 from statemigrate.quoting import argument
 from statemigrate.scripts.choosing import Details, Entry, chosen, details, entries
-from statemigrate.scripts.heads import write_heads
+from statemigrate.scripts.heads import read_heads, write_head, write_heads
 from statemigrate.scripts.inference import Transforms, infer_transforms
 from statemigrate.scripts.lens_inference import NotDeclarableError, declaration
 from statemigrate.scripts.rekeying import KeyChange, infer_rekeying
@@ -65,8 +65,9 @@ class ScriptFolder:
         with as_file(files("statemigrate.scripts") / "template") as template:
             shutil.copytree(template, target, dirs_exist_ok=True)
         (target / "versions").mkdir()
-        write_heads(target)
-        return cls(target)
+        folder = cls(target)
+        write_heads(target, folder.survey())
+        return folder
 
     def survey(self) -> Survey:
         """Return everything that is in the folder, and what is wrong with it.
@@ -140,6 +141,8 @@ class ScriptFolder:
 
         found = scripts or self.survey()
         found.require(check_store_name(store))
+        # A script is written only if its line can be.
+        read_heads(self.directory)
         lineage = found.lineages.get(store)
         own = [script for script in found.scripts if script.get("store") == store]
         if lineage is not None:
@@ -161,7 +164,7 @@ class ScriptFolder:
             new_key=keys.new if keys else new_key,
             notes=notes,
         )
-        write_heads(self.directory, store=store)
+        write_head(self.directory, store, found.placing(path))
         return path
 
     def heads(self) -> tuple[Entry, ...]:

@@ -14,8 +14,7 @@ from pathlib import Path
 from statemigrate.errors import LineageError
 from statemigrate.files.documents import replacing
 from statemigrate.quoting import argument
-from statemigrate.scripts.loading import script_files
-from statemigrate.scripts.survey import StoreAndRevision, Survey, assigned
+from statemigrate.scripts.survey import StoreAndRevision, Survey
 
 FILE = "heads.txt"
 _TITLE = (
@@ -79,17 +78,13 @@ def read_heads(directory: Path) -> Heads | None:
                 f"{path} is not as `statemigrate new` wrote it.",
                 expected="STORE REVISION HASH on each line, each store once",
                 found=f"{line[:80]!r} in line {number}",
-                next_action=f"{_RESOLVE}; then `{_write_command(directory)}`",
+                next_action=f"`{_command(directory)} check --write-heads`; then, for a store with "
+                f"two heads, `{_command(directory)} new STORE --rebase --apply`",
                 path=str(path),
                 line=number,
             )
         found[parts[0]] = f"{parts[1]} {parts[2]}"
     return found
-
-
-_RESOLVE = (
-    "after a merge, put one of both scripts on top of the other: `statemigrate new STORE --rebase`"
-)
 
 
 def differing_heads(directory: Path, scripts: Survey) -> Iterator[LineageError]:
@@ -116,38 +111,37 @@ def differing_heads(directory: Path, scripts: Survey) -> Iterator[LineageError]:
             expected=f"the head {revision}, on the scripts that it was written on",
             found=f"{at}, on other scripts" if same else at,
             next_action="compare the folder with version control: a script was lost, or came "
-            f"without its line; where the scripts are right, `{_write_command(directory)}`",
+            "without its line; where the scripts are right, "
+            f"`{_command(directory)} check --write-heads`",
             store=store,
             path=str(directory / FILE),
         )
 
 
-def write_heads(directory: Path, *, store: str | None = None) -> Path | None:
-    """Write the file for the scripts that are there, with ``store`` the line of that one alone.
+def write_heads(directory: Path, scripts: Survey) -> Path:
+    """Write the file for all ``scripts``, whatever it has."""
+    return _write(directory, heads_of(scripts.places, scripts.follows))
 
-    A folder without the file gets none for one store. Raises `LineageError` for a file with other
-    lines, unless all are written.
+
+def write_head(directory: Path, store: str, scripts: Survey) -> None:
+    """Write the line of one store, if the folder has the file.
+
+    Raises `LineageError` for a file with other lines.
     """
-    path = directory / FILE
-    if store is not None and not path.exists():
-        return None
-    texts = {
-        str(each): each.read_text(encoding="utf-8", errors="replace")
-        for each in script_files(directory / "versions")
-    }
-    places = {
-        name: (assigned(text, "store"), assigned(text, "revision")) for name, text in texts.items()
-    }
-    follows = {name: assigned(text, "down_revision") for name, text in texts.items()}
-    found = heads_of(places, follows)
-    if store is not None:
-        kept = {name: head for name, head in (read_heads(directory) or {}).items() if name != store}
-        found = {**kept, **({store: found[store]} if store in found else {})}
-    lines = [_TITLE, *(f"{name} {head}" for name, head in sorted(found.items()))]
-    with replacing(path) as stream:
+    recorded = read_heads(directory)
+    if recorded is None:
+        return
+    found = heads_of(scripts.places, scripts.follows)
+    others = {name: head for name, head in recorded.items() if name != store}
+    _write(directory, others | ({store: found[store]} if store in found else {}))
+
+
+def _write(directory: Path, heads: Heads) -> Path:
+    lines = [_TITLE, *(f"{name} {head}" for name, head in sorted(heads.items()))]
+    with replacing(directory / FILE) as stream:
         stream.write(("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
-    return path
+    return directory / FILE
 
 
-def _write_command(directory: Path) -> str:
-    return f"statemigrate --migrations {argument(str(directory))} check --write-heads"
+def _command(directory: Path) -> str:
+    return f"statemigrate --migrations {argument(str(directory))}"

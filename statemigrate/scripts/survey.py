@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from statemigrate.errors import (
@@ -108,6 +108,12 @@ class Survey:
         """All that is wrong."""
         return tuple(each.error for each in self.found_faults)
 
+    def placing(self, path: Path) -> Survey:
+        """The same with the place of a script that was written since; it is not executed."""
+        place, before = _place_in(path)
+        places, follows = {**self.places, str(path): place}, {**self.follows, str(path): before}
+        return replace(self, places=places, follows=follows)
+
     def require(self, store: str) -> None:
         """Raise the first fault of a store, or of a script that may be one of its scripts."""
         for fault in self.found_faults:
@@ -193,9 +199,7 @@ class _Reading:
             try:
                 script = load(path)
             except (ScriptError, FormatError) as fault:
-                text = path.read_text(errors="replace")
-                self.places[str(path)] = assigned(text, "store"), assigned(text, "revision")
-                self.follows[str(path)] = assigned(text, "down_revision")
+                self.places[str(path)], self.follows[str(path)] = _place_in(path)
                 self._refuse(path, [fault])
             else:
                 self.places[str(path)] = (_text(script, "store"), _text(script, "revision"))
@@ -274,8 +278,13 @@ def _without_copies(migrations: Iterable[Migration]) -> list[Migration]:
     return list(firsts.values())
 
 
-def assigned(text: str, name: str) -> str | None:
-    """The text that a script assigns to a name of its own; None where it assigns none."""
+def _place_in(path: Path) -> tuple[StoreAndRevision, str | None]:
+    """Store and revision of a script, and the revision before, as its text says."""
+    text = path.read_text(errors="replace")
+    return (_assigned(text, "store"), _assigned(text, "revision")), _assigned(text, "down_revision")
+
+
+def _assigned(text: str, name: str) -> str | None:
     found = re.search(rf"""^{name}\s*(?::[^=\n]*)?=\s*["']([\w.-]+)["']""", text, re.MULTILINE)
     return found[1] if found else None
 

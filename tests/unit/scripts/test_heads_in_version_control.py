@@ -86,6 +86,23 @@ def test_two_branches_that_add_a_script_to_one_store_conflict_in_one_line(merged
     assert caught.value.data["line"] == 2
 
 
+def test_what_the_error_of_a_conflict_says_to_do_leads_out_of_it(merged):
+    """The marks of the conflict are still in the file."""
+    before = {path: path.read_bytes() for path in merged.folder.rglob("*") if path.is_file()}
+    with pytest.raises(LineageError) as caught:
+        merged.add(FIRST, "totals", baseline=True)
+    assert caught.value.code == "SM-LINEAGE-029"
+    assert {path: path.read_bytes() for path in before} == before
+    assert {path for path in merged.folder.rglob("*") if path.is_file()} == {*before}
+    first, second = re.findall("`(statemigrate .*?)`", caught.value.next_action)
+    assert first.endswith("check --write-heads")
+    assert second.endswith("new STORE --rebase --apply")
+    check(migrations=merged.folder, made_up=False, write_heads=True)
+    new("items", rebase=True, apply=True, migrations=merged.folder)
+    assert [*read_heads(merged.folder)] == ["items"]
+    assert merged.findings == []
+
+
 def test_a_script_that_the_merge_lost_is_found(merged):
     merged.git("checkout", "--ours", f"migrations/{FILE}")
     assert {code for code, _ in merged.findings} == {"SM-LINEAGE-014"}
@@ -133,7 +150,8 @@ def test_a_folder_from_before_has_no_file_until_it_is_asked_for(repository):
     repository.add(WIDER)
     assert not (repository.folder / FILE).exists()
     assert repository.findings == []
-    assert write_heads(repository.folder) == repository.folder / FILE
+    scripts = ScriptFolder(repository.folder).survey()
+    assert write_heads(repository.folder, scripts) == repository.folder / FILE
     assert repository.findings == []
     for path in ScriptFolder(repository.folder).versions.glob("*.py"):
         path.unlink()
