@@ -215,14 +215,15 @@ class _Steps:
                 f"Try the script of {store} on the state",
                 f"statemigrate dry-run {argument(store)} {argument(self.checkpoint)}",
             )
-        questions, may_ask = self._questions, self._may_ask
-        if questions or may_ask:
+        questions = self._questions
+        asks = bool(questions) or self._may_ask
+        if asks:
             text = f"Answer what a rewrite asks ({len(questions)})"
             later = "See what a rewrite asks once the script is there, and answer it"
             yield PlanStep(text if questions else later, command)
         yield PlanStep("Stop the query")
         yield PlanStep(
-            "Make a new checkpoint" + (", with the answers" if questions or may_ask else ""),
+            "Make a new checkpoint" + (", with the answers" if asks else ""),
             f"{command} --apply",
             None if self.costs is None else self.costs.rewrite,
         )
