@@ -90,8 +90,8 @@ class _Rebasing:
         path, was = self._script.path, self._migration
         if was.old is None:
             raise _by_hand(path, "a baseline, which records a state of before all scripts")
-        change = self._script.get("change")
-        derived = ("upgrade_table",) if isinstance(change, Change) else ()
+        # What lenses derive is for live values, too.
+        derived = () if was.change is None else ("upgrade_table",)
         only = [
             name
             for name in _ONLY_REWRITING
@@ -103,15 +103,18 @@ class _Rebasing:
             merged = merge(was.old, old, was.new)
         except FormatError as error:
             raise _by_hand(path, f"{error.summary} {error.found or ''}".strip()) from error
-        if isinstance(change, Change):
-            return self._declared(change, old, merged.differences)
+        new = merged.format if was.change is None else self._derived(was.change, old)
         carried = [each.path[0] for each in merged.differences if each.is_carried]
         wrapped = [name for name in ("upgrade", "downgrade") if self._may_wrap(name)]
         wrapped = wrapped if carried and "upgrade" in wrapped else []
-        questions = {each: self._question(each) for each in merged.differences}
+        # A field that lenses do not name passes them: that one comes along is no question.
+        asked = [
+            each for each in merged.differences if not (was.change and each.outcome == "added")
+        ]
+        questions = {each: self._question(each) for each in asked}
         inside = [text for each, text in questions.items() if each.is_carried and wrapped]
         above = [text for text in questions.values() if text not in inside]
-        formats = {"old": old, "new": merged.format}
+        formats = {"old": old, "new": new} if self._writes_new else {"old": old}
         edits = dict(self._assignments(formats, above))
         edits |= dict(self._docstring())
         edits |= {self._header(name): self._renamed(name) for name in wrapped}
@@ -119,29 +122,22 @@ class _Rebasing:
         text = "\n".join(self._edited(edits)).rstrip("\n") + "\n"
         text = "\n\n\n".join([text.rstrip("\n"), *wrappers]) + "\n" if wrappers else text
         self._prove(text, formats, wrapped, carried)
-        asked = (*above, *inside)
         source = self._script.source
-        return RebasedScript(was.revision, path, source, text, old, merged.format, asked)
+        return RebasedScript(was.revision, path, source, text, old, new, (*above, *inside))
 
-    def _declared(
-        self, change: Change, old: Format, differences: Sequence[FieldDifference]
-    ) -> RebasedScript:
-        """The script with its lenses as they are; a field that they do not name passes them."""
-        path = self._script.path
+    @property
+    def _writes_new(self) -> bool:
+        """Whether the script says `new`, which lenses derive where it is left out."""
+        written = any(_assigns(each, "new") for each in self._tree.body)
+        return written or self._migration.change is None
+
+    def _derived(self, change: Change, old: Format) -> Format:
+        """What lenses make of another format."""
         try:
-            new = Change.of(change.chain, old).new
+            return Change.of(change.chain, old).new
         except (ScriptError, FormatError) as error:
             problem = f"lenses that do not fit the other branch: {error.summary}"
-            raise _by_hand(path, problem) from error
-        asked = [self._question(each) for each in differences if each.outcome != "added"]
-        formats = {"old": old}
-        if any(_assigns(each, "new") for each in self._tree.body):
-            formats["new"] = new
-        edits = {**dict(self._assignments(formats, asked)), **dict(self._docstring())}
-        text = "\n".join(self._edited(edits)).rstrip("\n") + "\n"
-        self._prove(text, formats, (), ())
-        revision, source = self._migration.revision, self._script.source
-        return RebasedScript(revision, path, source, text, old, new, tuple(asked))
+            raise _by_hand(self._script.path, problem) from error
 
     def _question(self, each: FieldDifference) -> str:
         return _QUESTIONS[each.outcome].format(name=f"`{each.name}`", others=self._others)
