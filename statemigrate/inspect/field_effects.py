@@ -20,6 +20,7 @@ from statemigrate.formats.json_values import json_text
 from statemigrate.formats.schema.matching import (
     FieldAddress,
     field_addresses,
+    field_paths,
     is_within,
     replaced,
     values_at,
@@ -180,7 +181,7 @@ class Watch:
     """
 
     def __init__(self, old: Format, new: Format, *, examples: bool = True) -> None:
-        kept = {each.path for each in field_addresses(new.schema)}
+        kept = field_paths(new.schema)
         leaves = [each for each in field_addresses(old.schema) if each.is_leaf]
         self._fields = {each.path: _Field(each, is_retained=each.path in kept) for each in leaves}
         self._open = list(self._fields.values())
@@ -481,7 +482,7 @@ def _by_step(
 
 def _lost(step: Step, outcomes: Mapping[str, FieldOutcome]) -> dict[bool, list[str]]:
     """The lost fields, apart by whether that is meant."""
-    there = {address.path for address in field_addresses(step.format.schema)}
+    there = field_paths(step.format.schema)
     lost = [
         path
         for path, outcome in outcomes.items()

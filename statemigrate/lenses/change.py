@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Format, Value
-from statemigrate.formats.schema.matching import field_addresses
+from statemigrate.formats.schema.matching import field_paths
 from statemigrate.formats.schema.nodes import Node, Record, type_name
 from statemigrate.lenses.columns import TableFunction, by_value
 from statemigrate.lenses.complement import Remainder, carry
@@ -103,7 +103,7 @@ class Change:
     @property
     def drops(self) -> tuple[str, ...]:
         """The fields of either format that one of the two ways loses, as the script's ``drops``."""
-        known = {each.path for fmt in (self.old, self.new) for each in field_addresses(fmt.schema)}
+        known = field_paths(self.old.schema, self.new.schema)
         names = dict.fromkeys(self.chain.dropped(input_shape(self.old.schema)))
         return tuple(name for name in names if name in known)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.formats.schema.matching import field_addresses
+from statemigrate.formats.schema.matching import field_paths
 from statemigrate.migration import (
     ExampleValue,
     Merge,
@@ -445,7 +445,7 @@ def _drops(script: Script) -> tuple[str, ...]:
     if names and is_baseline(script):
         raise _no_fields(script, f"drops = {names!r:.200} in a baseline, which transforms nothing")
     formats = [fmt for fmt in (script.get("old"), script.get("new")) if isinstance(fmt, Format)]
-    known = {place.path for fmt in formats for place in field_addresses(fmt.schema)}
+    known = field_paths(*(fmt.schema for fmt in formats))
     # A format that is not filled in yet may have the field; it is a fault of its own.
     unknown = [name for name in names if name not in known] if len(formats) == 2 else []
     if unknown:

@@ -223,11 +223,11 @@ def _text(
 
 def _drops(parts: Sequence[SquashedScript]) -> tuple[str, ...]:
     """What one of them loses on purpose, of the fields that the formats at both ends have."""
-    from statemigrate.formats.schema.matching import field_addresses
+    from statemigrate.formats.schema.matching import field_paths
 
     first, last = parts[0].migration.old, parts[-1].migration.new
     ends = [each for each in (first, last) if each is not None]
-    known = {address.path for each in ends for address in field_addresses(each.schema)}
+    known = field_paths(*(each.schema for each in ends))
     names = dict.fromkeys(name for part in parts for name in part.migration.drops)
     return tuple(name for name in names if name in known)
 

@@ -342,6 +342,11 @@ def field_addresses(record: Record) -> tuple[FieldAddress, ...]:
     return tuple(_field_addresses(record, ()))
 
 
+def field_paths(*records: Record) -> set[str]:
+    """The paths of all fields of some records, as `field_addresses` has them."""
+    return {each.path for record in records for each in field_addresses(record)}
+
+
 def _field_addresses(record: Record, at: tuple[str, ...]) -> Iterator[FieldAddress]:
     for field in record.fields:
         parts = (*at, field.name)
