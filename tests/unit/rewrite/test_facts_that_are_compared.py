@@ -4,6 +4,7 @@ import pytest
 
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code
 from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.windows import KeyMeaning
 
 
 def changes(old, new):
@@ -78,3 +79,20 @@ def test_releases_of_spark_may_declare_state_nullable_or_not(releases):
     assert change.verdict == "rewrite"
     (change,) = compare_code(kept("4.1", "`a NOT NULL` BIGINT"), kept("4.3", "a BIGINT"))
     assert change.verdict == "rewrite"
+
+
+PAGE = "Pmod(Murmur3Hash(Concat(k, '%s': string, left=0), seed=42), '%s': integer, right=1)"
+
+
+def on_pages(literal, pages, name="statemigrate_page"):
+    keys = (KeyMeaning(name, PAGE % (literal, pages)),)
+    operator = OperatorMeaning("pages", 0, "", {}, keys)
+    return CodeMeaning("a:b", "4.3", (), (operator,))
+
+
+def test_the_number_of_pages_is_no_meaning_and_a_literal_in_the_key_is():
+    assert [*compare_code(on_pages("7", 3), on_pages("7", 7))] == []
+    (found,) = compare_code(on_pages("7", 3), on_pages("8", 3))
+    assert (found.rule, found.verdict) == ("key", "unnoticed")
+    (found,) = compare_code(on_pages("7", 3, name="k"), on_pages("7", 7, name="k"))
+    assert found.rule == "key"
