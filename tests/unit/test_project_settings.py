@@ -36,9 +36,9 @@ def test_a_checkpoint_with_a_name_has_its_own_targets_and_operator():
 
 
 def test_scripts_are_read_once_and_a_missing_default_folder_has_none(tmp_path, monkeypatch):
+    project = Project(checkpoints.scripts(tmp_path))
     read, survey = [], folder.survey
     monkeypatch.setattr(folder, "survey", lambda *given: read.append(1) or survey(*given))
-    project = Project(checkpoints.scripts(tmp_path))
     assert project.survey is project.survey
     assert (project.survey.stores, len(read)) == (["items"], 1)
     monkeypatch.chdir(tmp_path / "migrations")
