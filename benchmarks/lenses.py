@@ -15,34 +15,36 @@ from benchmarks.measuring import Result, in_turn, median_ratio
 from benchmarks.records import KINDS, RecordKind, Value, least
 from benchmarks.rewrites import lens_against_columns
 from statemigrate.formats import Struct
-from statemigrate.lenses import Change, add, cast, drop, lens, move, rename, scale
+from statemigrate.lenses import Change, Complement, add, cast, drop, lens, move, rename, scale
 from statemigrate.migration import Lineage, Migration
 
 _SCRIPTS = 30
 _CENTS = Decimal("0.01")
+_ORDER = lens(
+    rename("session", "visit"),
+    move("email", "contact.email"),
+    scale("updated", 3),
+    cast("items", "BIGINT"),
+    drop("note"),
+    add("seen", "TIMESTAMP"),
+)
 
 
 def measure(values: int = 20_000, rounds: int = 5, rows: int = 1_000_000) -> list[Result]:
-    """Values of 3 and 20 fields against functions by hand, a chain against one, a rewrite."""
+    """Values of 3 and 20 fields against functions by hand, a chain, a rewrite, complements."""
     small, order = KINDS[0], KINDS[1]
     return [
         _by_hand(small, lens(rename("name", "title"), scale("n", 2)), _small, values, rounds),
         _by_hand(
             order,
-            lens(
-                rename("session", "visit"),
-                move("email", "contact.email"),
-                scale("updated", 3),
-                cast("items", "BIGINT"),
-                drop("note"),
-                add("seen", "TIMESTAMP"),
-            ),
+            _ORDER,
             _order,
             values,
             rounds,
         ),
         _chain(order, values, rounds),
         lens_against_columns(rows, rounds),
+        _with_complements(order, values, rounds),
     ]
 
 
@@ -133,3 +135,39 @@ def _chain(kind: RecordKind, count: int, rounds: int) -> Result:
     what = f"{_SCRIPTS} lenses in a chain"
     ratio = median_ratio(single, many)
     return Result(what, "values/s against one of them", ratio, "at least", 0.7, figures)
+
+
+def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
+    """Stored values that go up and come back, and what each way leaves behind, stored too."""
+    change = Change.of(_ORDER, Struct(kind.ddl))
+    script = Migration(
+        store="orders",
+        revision="r0",
+        down_revision=None,
+        old=change.old,
+        new=change.new,
+        upgrade=change.upgrade,
+        downgrade=change.downgrade,
+        change=change,
+    )
+    lineage = Lineage.build("orders", [script])
+    up, back = lineage.path("base", "r0"), lineage.path("r0", "base")
+    stored = [change.old.encode(kind.value(number)) for number in range(count)]
+
+    def alone(data: bytes) -> bytes:
+        there = change.new.encode(up.apply(change.old.decode(data)))
+        return change.old.encode(back.apply(change.new.decode(there)))
+
+    def kept(data: bytes) -> bytes:
+        value, left = up.carry(change.old.decode(data), Complement())
+        there, apart = change.new.encode(value), left.to_bytes()
+        value, left = back.carry(change.new.decode(there), Complement.from_bytes(apart))
+        left.to_bytes()
+        return change.old.encode(value)
+
+    assert [kept(each) for each in stored] == stored
+    with_them, without = _in_turn(kept, alone, stored, rounds)
+    figures = {"with_microseconds": with_them, "without_microseconds": without}
+    what = f"complements of {kind.name}, up and back"
+    ratio = median_ratio(with_them, without)
+    return Result(what, "time a stored value against without", ratio, "at most", 3.0, figures)

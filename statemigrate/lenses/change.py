@@ -75,11 +75,15 @@ class Change:
         return carry(value, self._down_from, self._up_from, left)
 
     def _up_from(self, value: Value) -> Value:
+        if self.upgrade_fits:
+            return self.upgrade(value)
         return self.new.conform(self.upgrade(copied(value)))
 
     def _down_from(self, value: Value) -> Value:
         if self.downgrade is None:
             raise TypeError("these lenses have no way back")
+        if self.downgrade_fits:
+            return self.downgrade(value)
         return self.old.conform(self.downgrade(copied(value)))
 
     @property
@@ -140,6 +144,23 @@ class Change:
     def by_value(self) -> tuple[str, ...]:
         """The functions that a table calls for each value, since they have no columnar form."""
         return tuple(by_value(self.up))
+
+    @cached_property
+    def upgrade_fits(self) -> bool:
+        """Whether the way up changes no value and fails or makes one that ``new`` holds as it is.
+
+        A function of the script may do anything.
+        """
+        return not self.by_value
+
+    @cached_property
+    def downgrade_fits(self) -> bool:
+        """The same for the way back, which may give None where ``old`` has none."""
+        if self.down is None or any(by_value(self.down)):
+            return False
+        back, _ = self.leading("downgrade")
+        made = back.forward(input_shape(self.new.schema)).closed()
+        return misfit(made.type, self.old.schema) is None
 
     @property
     def is_total(self) -> bool:

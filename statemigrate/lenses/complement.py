@@ -180,7 +180,7 @@ class Complement:
             raise _unreadable("a document of another shape", "one that was written here") from cause
 
 
-_VERSION = b"\x01"
+_VERSION = b"\x02"
 _CHECKSUM = 4
 
 

@@ -23,6 +23,9 @@ Difference = list[Any]
 
 _VALUE, _ADDED, _REMOVED, _FIELDS, _ELEMENTS = "value", "added", "removed", "fields", "elements"
 _MISSING: Any = object()
+_NESTED = (dict, list)
+# A struct's fields have an order of their own, a map's entries have none.
+_SORTED = json.JSONEncoder(sort_keys=True, default=typed, separators=(",", ":"))
 
 
 def difference(kept: Any, other: Any) -> Difference | None:
@@ -30,8 +33,8 @@ def difference(kept: Any, other: Any) -> Difference | None:
     if isinstance(kept, dict) and isinstance(other, dict):
         found = [
             [typed(key), each]
-            for key in [*kept, *(key for key in other if key not in kept)]
-            if (each := _of_field(kept.get(key, _MISSING), other.get(key, _MISSING))) is not None
+            for key, one, another in _not_identical(kept, other)
+            if (each := _of_field(one, another)) is not None
         ]
         return [_FIELDS, found] if found else None
     if isinstance(kept, list) and isinstance(other, list) and len(kept) == len(other):
@@ -86,7 +89,10 @@ def content_hash(value: Any) -> str:
     """The same text for the same content, whatever the order of a map's entries."""
     if value is None:
         return ""
-    text = json.dumps(_ordered(value), separators=(",", ":"))
+    try:
+        text = _SORTED.encode(value)
+    except TypeError:  # keys that JSON does not have, or that have no order
+        text = json.dumps(_ordered(value), separators=(",", ":"))
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -115,8 +121,22 @@ def check_difference(found: Any) -> None:
 def copied(value: Any) -> Any:
     """A value that shares no dictionary and no list with another."""
     if isinstance(value, dict):
-        return {key: copied(each) for key, each in value.items()}
+        return {
+            key: copied(each) if isinstance(each, _NESTED) else each for key, each in value.items()
+        }
     return [copied(each) for each in value] if isinstance(value, list) else value
+
+
+def _not_identical(kept: dict[Any, Any], other: dict[Any, Any]) -> Iterator[tuple[Any, Any, Any]]:
+    """The keys of two dictionaries with what each has there, but for those of one object."""
+    # Most fields pass through a script as they are: then both dictionaries have the same object.
+    for key, one in kept.items():
+        another = other.get(key, _MISSING)
+        if one is not another:
+            yield key, one, another
+    for key, another in other.items():
+        if key not in kept:
+            yield key, _MISSING, another
 
 
 def _of_field(kept: Any, other: Any) -> Difference | None:

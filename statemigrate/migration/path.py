@@ -138,9 +138,26 @@ class Step:
         is_up = self.direction == "upgrade"
         return is_up and self.change is not None and self.change.leaves_nothing
 
+    @cached_property
+    def _there_fits(self) -> bool:
+        """Whether lenses make it certain that the transform needs neither a copy nor a check."""
+        if self.change is None:
+            return False
+        is_up = self.direction == "upgrade"
+        return self.change.upgrade_fits if is_up else self.change.downgrade_fits
+
+    @cached_property
+    def _back_fits(self) -> bool:
+        if self.change is None:
+            return False
+        is_up = self.direction == "upgrade"
+        return self.change.downgrade_fits if is_up else self.change.upgrade_fits
+
     def _there(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._there(each) for each in value]
+        if self._there_fits:
+            return self.run(value)
         from statemigrate.lenses.differences import copied
 
         return self.conformed(self.run(copied(value)))
@@ -148,9 +165,11 @@ class Step:
     def _back(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._back(each) for each in value]
+        assert self.back is not None and self.before is not None, "asked before"  # noqa: S101, PT018
+        if self._back_fits:
+            return self.back(value)
         from statemigrate.lenses.differences import copied
 
-        assert self.back is not None and self.before is not None, "asked before"  # noqa: S101, PT018
         return self.before.conform(self.back(copied(value)))
 
     def check(self, value: Value) -> None:

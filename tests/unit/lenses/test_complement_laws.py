@@ -203,7 +203,7 @@ def test_a_lossless_change_leaves_nothing_behind() -> None:
         lambda data: b"",
         lambda data: data[:3],
         lambda data: data[:-1],
-        lambda data: b"\x02" + data[1:],
+        lambda data: b"\x01" + data[1:],
         lambda data: data[:-2] + bytes([data[-2] ^ 1]) + data[-1:],
     ],
     ids=["empty", "cut early", "cut", "of another version", "one bit"],
