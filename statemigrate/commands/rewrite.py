@@ -92,7 +92,7 @@ class Rewriting:
         if self.report is not None:
             return ()
         unfinished = _unfinished(self.uncommitted, self.plan.old.batch)
-        return (*unfinished, *doubts(self.begun), *self.unasked)
+        return (*unfinished, *doubts(self.begun), *self.unasked, *_left_out(self.plan, self.old))
 
     @property
     def next_action(self) -> str:
@@ -205,6 +205,15 @@ def _unasked(before: CodeMeaning | None, found: Probed) -> Iterator[str]:
         if new is not None and new.kind == old.kind:
             changed = compare_facts(old, new)
             yield from (f"{e.name}: {e.text}" for e in changed if e.verdict == "unnoticed")
+
+
+def _left_out(plan: RewritePlan, old: str) -> Iterator[str]:
+    """What only the old checkpoint has then: a rewrite keeps no complements of its scripts."""
+    for (store, revision), names in plan.left_out.items():
+        yield (
+            f"revision {revision} leaves {', '.join(names)} of {store} out: only {old} has that "
+            "then, so keep it for as long as you may need it"
+        )
 
 
 def _unfinished(begun: int | None, committed: int) -> tuple[str, ...]:

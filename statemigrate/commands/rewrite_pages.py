@@ -62,6 +62,7 @@ def paging_plan(
     if options.pages:
         _check_name(name, operator, shape)
     record = _recorded(old, before) if paged else _made(old, operator, shape, lineages, spark)
+    _check_without_complements(record)
     if name == before or not options.pages:
         _check_new(record if paged else None, options.pages, old)
     conf = options.pinned(shape.conf)
@@ -186,7 +187,6 @@ def _recorded(old: Files, operator: str) -> PagesRecord:
             found="no such file",
             next_action="restore the file from a copy of the checkpoint",
         )
-    _check_without_complements(record)
     return record
 
 
@@ -196,10 +196,10 @@ def _check_without_complements(record: PagesRecord) -> None:
     if found:
         raise RewriteError(
             "SM-REWRITE-064",
-            "pages with complements cannot be rewritten",
-            expected="pages of values alone",
+            "state with complements cannot come into pages, out of them, or into another number",
+            expected="values alone",
             found=f"complements of {', '.join(found)}",
-            next_action="leave the pages as they are; or give the complements up: run the query "
+            next_action="leave the state as it is; or give the complements up: run the query "
             "once with migrated(..., complement=False), and rewrite then",
             stores=tuple(found),
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import TransformError, ValueMismatchError, shown, values_hidden
 from statemigrate.formats import Format, Value
 from statemigrate.formats.escaped_text import first_escaped, visible
+from statemigrate.formats.schema.matching import field_paths
 from statemigrate.migration.migration import (
     BASE,
     Direction,
@@ -65,6 +66,12 @@ class Step:
     def revision(self) -> str:
         """The revision of the script that the transform is of."""
         return self.target if self.direction == "upgrade" else self.source
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The fields of values before that it loses on purpose."""
+        known = () if self.before is None else field_paths(self.before.schema)
+        return tuple(name for name in self.drops if name in known)
 
     @cached_property
     def takes_key(self) -> bool:

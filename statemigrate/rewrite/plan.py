@@ -154,6 +154,16 @@ class RewritePlan:
         ]
 
     @property
+    def left_out(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """The fields that scripts leave out of values, by the store and the revision."""
+        return {
+            (each.store, step.revision): names
+            for each in self.scripts_run
+            for step in each.path.steps
+            if (names := step.left_out)
+        }
+
+    @property
     def _scripts(self) -> list[str]:
         return [
             f"{name}: {each.path.source} {each.applied}"
@@ -276,9 +286,11 @@ def _scripted(operator: OperatorShape, scripts: Mapping[str, Scripted]) -> Opera
         replace(
             store,
             families=tuple(
-                each
-                if (script := scripts.get(known.get((store.name, each.name), ""))) is None
-                else as_scripted(operator, store, each, script)
+                as_scripted(operator, store, each, script)
+                # The first family of state that began to migrate has an older revision.
+                if (script := scripts.get(known.get((store.name, each.name), "")))
+                and script.is_open
+                else each
                 for each in store.families
             ),
         )

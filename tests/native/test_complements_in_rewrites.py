@@ -1,0 +1,135 @@
+"""A rewrite takes complements along, or says what only the old checkpoint has then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from complement_lots import NEW, OLD, OUTPUT, REVISION, ROWS, SCRIPT, Lots, NewLots, Twin
+from native_pipeline import NativePipeline
+
+from statemigrate import migrated, rewrite
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.rewrite import verify
+from statemigrate.errors import RewriteError
+from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.sources import RewriteOptions
+
+pytestmark = pytest.mark.spark
+SETTINGS: dict[str, Any] = {}
+"""What the deployed code below is given: it is named by its module, as on a command line."""
+
+
+class _Life:
+    """A query whose state `migrated` code with complements began to migrate, and its twin."""
+
+    def __init__(self, spark: Any, folder: Any, place: Any) -> None:
+        self.folder = folder
+        self.twin = Twin(7, 60)
+        self.pipeline = NativePipeline(spark, place, rows=ROWS, output=OUTPUT)
+        self.run(Lots(), OLD, 80)
+        self.run(self.code(NEW), NEW, 20)
+
+    def code(self, fields: Any) -> Any:
+        return migrated(
+            (Lots if fields is OLD else NewLots)(),
+            migrations=self.folder,
+            targets={"lots": "base" if fields is OLD else "head"},
+            complement=True,
+            checkpoint=self.pipeline.checkpoint,
+        )
+
+    def run(self, processor: Any, fields: Any, count: int) -> None:
+        self.pipeline.feed(self.twin.rows(fields, count))
+        self.pipeline.deploy_natively(processor)
+
+    def check(self, fields: Any) -> None:
+        before = len(self.pipeline.handed)
+        self.pipeline.feed(self.twin.asking())
+        self.pipeline.deploy_natively(self.code(fields))
+        rows = [row for _, some in self.pipeline.handed[before:] for row in some]
+        assert dict(rows) == self.twin.shown(fields)
+
+
+@pytest.fixture
+def life(spark: Any, scripts: Any, tmp_path: Any) -> _Life:
+    return _Life(spark, scripts.write(amounts=SCRIPT), tmp_path / "pipeline")
+
+
+def deployed(events: Any) -> Any:
+    """The deployed query, as `rewrite --code` runs it on no rows."""
+    code = migrated(NewLots(), migrations=SETTINGS["folder"], complement=SETTINGS["complement"])
+    return events.groupBy("key").transformWithState(code, OUTPUT, "Update", "None")
+
+
+def test_state_that_began_to_migrate_comes_along_as_it_is_with_its_complements(
+    life: _Life, tmp_path: Any
+) -> None:
+    spark, old, new = life.pipeline.spark, life.pipeline.checkpoint, tmp_path / "new"
+    stored = life.pipeline.all_state()
+    assert [bool(stored[name]) for name in sorted(stored)] == [True] * 3
+    made = rewrite(old, new, migrations=life.folder, spark=spark, apply=True)
+    assert (made.plan.questions, made.plan.answered, made.plan.left_out) == ((), (), {})
+    verified = verify(old, new, migrations=life.folder, spark=spark)
+    assert (verified.problems, verified.untried) == ((), ())
+    life.pipeline.checkpoint_directory = new
+    assert life.pipeline.all_state() == stored
+    # The same comes with every field, on both ways.
+    life.check(OLD)
+    life.run(life.code(OLD), OLD, 20)
+    life.check(NEW)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("complement", [True, None])
+def test_new_code_has_the_complements_or_is_asked_about_them(
+    life: _Life, tmp_path: Any, complement: bool | None
+) -> None:
+    SETTINGS.update(folder=life.folder, complement=complement)
+    spark, old, new = life.pipeline.spark, life.pipeline.checkpoint, tmp_path / "new"
+    target = NewCode("test_complements_in_rewrites:deployed", {"events": ROWS}, mode="update")
+    keywords: dict[str, Any] = {"target": target, "migrations": None, "spark": spark}
+    found = rewrite(old, new, **keywords)
+    asked = {each.name: each.kind for each in found.plan.questions}
+    assert asked == ({} if complement else {"lots__complement": "gone"})
+    answers = RewriteAnswers(accept=frozenset(each.acceptance for each in found.plan.questions))
+    rewrite(old, new, answers=answers, apply=True, **keywords)
+    life.pipeline.checkpoint_directory = new
+    kept = {"lots__complement"} if complement else set()
+    assert life.pipeline.variables() == {"lots", f"lots@{REVISION}", *kept}
+    if not complement:
+        return
+    life.check(OLD)
+    life.check(NEW)
+
+
+@pytest.mark.long
+def test_pages_do_not_take_complements_of_variables(life: _Life, tmp_path: Any) -> None:
+    options, new = RewriteOptions(pages=3), tmp_path / "new"
+    with pytest.raises(RewriteError) as caught:
+        rewrite(
+            life.pipeline.checkpoint,
+            new,
+            options=options,
+            migrations=life.folder,
+            spark=life.pipeline.spark,
+            apply=True,
+        )
+    assert (caught.value.code, caught.value.data["stores"]) == ("SM-REWRITE-064", ("lots",))
+    assert not new.exists()
+
+
+def test_a_plan_names_each_field_that_its_scripts_leave_out(
+    spark: Any, scripts: Any, tmp_path: Any
+) -> None:
+    folder = scripts.write(amounts=SCRIPT)
+    pipeline = NativePipeline(spark, tmp_path / "pipeline", rows=ROWS, output=OUTPUT)
+    pipeline.feed(Twin(7, 60).rows(OLD, 80))
+    pipeline.deploy_natively(Lots())
+    found = rewrite(pipeline.checkpoint, tmp_path / "new", migrations=folder, spark=spark)
+    assert found.plan.left_out == {("lots", REVISION): ("note",)}
+    assert found.warnings[-1] == (
+        f"revision {REVISION} leaves note of lots out: only {pipeline.checkpoint} has that then, "
+        "so keep it for as long as you may need it"
+    )
+    assert found.to_json()["warnings"] == found.warnings
