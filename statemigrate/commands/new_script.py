@@ -231,6 +231,11 @@ def baseline(
     return tuple(_written(folder, scripts, name, each, message) for name, each in found.items())
 
 
+def baseline_of(folder: ScriptFolder, name: str, store: OperatorStore) -> NewScript:
+    """Write a baseline with the format and the keys of a store that users call ``name``."""
+    return _written(folder, folder.survey(), name, _described(store), MESSAGE)
+
+
 def _in_files(
     checkpoint: str | Path, scripts: Survey, store: str | None, project: Project
 ) -> Mapping[str, _Found] | None:
@@ -476,7 +481,7 @@ class ScriptedStore:
     def by_name(cls, before: OperatorStore, after: OperatorStore) -> ScriptedStore:
         """A change known by the names and types of columns alone."""
         keys = struct_from_json(before.key), struct_from_json(after.key)
-        return cls(before, after, KeyChange(*keys, is_list=before.is_join))
+        return cls(before, after, KeyChange(*keys, is_list=before.is_list))
 
     @property
     def changes(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from statemigrate.checkpoint.operators.catalogue import is_timers
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
@@ -261,11 +262,12 @@ class _Steps:
 
     @property
     def _may_ask(self) -> bool:
-        """Whether a script that is to be written makes other windows.
+        """Whether a rewrite may ask once a script is there that is still to be written.
 
-        A rewrite asks about those that are open, once it knows them.
+        It asks about windows that are open, and about timers, which keep their keys.
         """
-        return bool(self.rekeyed) and any(each.rule == "window" for each in self._to_rewrite)
+        makes_windows = any(each.rule == "window" for each in self._to_rewrite)
+        return bool(self.rekeyed) and (makes_windows or _has_timers(self.shape))
 
     def _migrating(self) -> Iterator[PlanStep]:
         for each in self.items:
@@ -369,6 +371,13 @@ def _rekeyed(
         for name in changed
         if name not in written and any(_is_about(each, names.get(name, name)) for each in asked)
     )
+
+
+def _has_timers(shape: CheckpointShape) -> bool:
+    families = (
+        each for every in shape.operators for store in every.stores for each in store.families
+    )
+    return any(is_timers(each.name) for each in families)
 
 
 def _is_about(question: Question, store: str) -> bool:

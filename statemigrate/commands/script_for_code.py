@@ -1,4 +1,8 @@
-"""`new --code`: the script that takes the state of Spark's operators to that of new code."""
+"""`new --code`: the script that takes the state of Spark's operators to that of new code.
+
+A variable of ``transformWithState`` gets one where its keys change. Another format of its values
+needs no rewrite, so `new --autogenerate` writes scripts for these.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_stores
+from statemigrate.checkpoint.operators.catalogue import (
+    OperatorStore,
+    operator_stores,
+    variable_stores,
+)
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.arguments import required
@@ -22,10 +30,11 @@ from statemigrate.commands.new_code import (
 from statemigrate.commands.new_script import (
     NewScript,
     ScriptedStore,
-    baseline,
+    baseline_of,
     in_both,
     write_changes,
 )
+from statemigrate.deployment import store_of
 from statemigrate.files.open import open_files
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.meaning import CodeMeaning, OperatorMeaning
@@ -75,9 +84,13 @@ def autogenerate_for(  # noqa: PLR0913 - all by name
     found = probed(target, shape.conf, spark, files.location)
     assert found is not None, "asked before"  # noqa: S101
     old = known_before(target, shape, spark, files)
-    before, after = (operator_stores(each, stores or {}) for each in (shape, found.shape))
-    both = in_both((str(checkpoint), before), (str(target.code or target.like), after), store)
     changes = changes_of_stores(shape, found, old, stores or {})
+    before, after = (
+        operator_stores(each, stores or {})
+        | {name: own for name, own in variable_stores(each).items() if name in changes}
+        for each in (shape, found.shape)
+    )
+    both = in_both((str(checkpoint), before), (str(target.code or target.like), after), store)
     changes = {name: changes[name] for name in both}
     if not Path(migrations).exists():
         ScriptFolder.create(migrations)
@@ -87,7 +100,7 @@ def autogenerate_for(  # noqa: PLR0913 - all by name
     for name, change in changes.items():
         if change.rekeys and name not in known:
             # State has the oldest revision with its keys. Equal keys do not say which that is.
-            written += baseline(checkpoint, store=name, migrations=migrations, stores=stores)
+            written = (*written, baseline_of(folder, name, before[name]))
     return *written, *write_changes(folder, message, changes, lenses=lens, renames=rename)
 
 
@@ -96,12 +109,24 @@ def changes_of_stores(
 ) -> dict[str, ScriptedStore]:
     """What changes of each store that both the state and the new code have, by its name.
 
+    Variables are among them where their keys change and no `migrated` code has written them.
     ``old`` is what is known of the old code, and ``names`` has the project's own for stores.
     """
     before, after = (operator_stores(each, names) for each in (shape, found.shape))
     new = meaning_of(found, "")
-    both = [name for name in before if name in after]
-    return {name: _change(before[name], after[name], old, new) for name in both}
+    found_of = {
+        name: _change(before[name], after[name], old, new) for name in before if name in after
+    }
+    variables = variable_stores(found.shape)
+    migrating = {
+        store_of(name) for name in (*variable_stores(shape), *variables) if store_of(name) != name
+    }
+    for name, each in variable_stores(shape).items():
+        if name in variables and name not in migrating:
+            change = _change(each, variables[name], old, new)
+            if change.rekeys:
+                found_of[name] = change
+    return found_of
 
 
 def _change(
@@ -111,10 +136,12 @@ def _change(
     if now is None or before.is_join:
         return ScriptedStore.by_name(before, after)
     known = None if was is None else was.keys
+    columns = before.grouping["fields"], after.grouping["fields"]
     keys = KeyChange(
         struct_from_json(before.key),
         struct_from_json(after.key),
-        sources=key_sources(known, now.keys, before.key["fields"], after.key["fields"]),
+        before.is_list,
+        sources=key_sources(known, now.keys, *columns),
         merging=merging_of(now.functions, after.value["fields"]),
         asked=tuple(
             function_questions(

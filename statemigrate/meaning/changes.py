@@ -527,8 +527,13 @@ _WHAT_FOLLOWS = {
 
 
 def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
-    """What else differs than keys and functions: filters, joins, tables, columns, watermarks."""
-    facts = _in_both(old.facts, new.facts), _in_both(new.facts, old.facts)
+    """What else differs than keys and functions: filters, joins, tables, columns, watermarks.
+
+    A column that is a key is not among them: its change is one of the key.
+    """
+    keys = _key_columns(old) & _key_columns(new)
+    sides = [[e for e in each.facts if e.side or e.column not in keys] for each in (old, new)]
+    facts = _in_both(*sides), _in_both(*reversed(sides))
     before, after = map(Counter, facts)
     gone, added = list((before - after).elements()), list((after - before).elements())
     for words in dict.fromkeys(each.words for each in (*gone, *added)):
@@ -541,6 +546,12 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
             text += ": groups that the watermark has passed were removed, and the result lacks them"
         rule = kind.replace(" ", "-")
         yield PlanItem(f"{new.name} {words}", verdict, text, new.name, rule=rule)
+
+
+def _key_columns(operator: OperatorMeaning) -> set[str]:
+    """The columns of rows that are keys as they are."""
+    computed = {each.text for each in operator.facts if each.kind == "column"}
+    return {each.name for each in operator.keys if f"{each.name} = {each.expression}" in computed}
 
 
 def _removes_groups(operator: OperatorMeaning) -> bool:

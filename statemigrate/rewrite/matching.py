@@ -82,7 +82,12 @@ def plan_families(
         own = fields.get(name, {})
         if is_derived(place.family.name):
             yield DerivedFamily(name, place)
-        elif not sources or is_unused(new, place.family):
+        elif (
+            not sources
+            or is_unused(new, place.family)
+            or (rekeyed and is_timers(place.family.name))
+        ):
+            # Timers have no value that a script could make another key of.
             yield NewFamily(name, place)
         elif len(sources) > 1:
             yield _joined(old, new, name, place, sources, own, scripts)

@@ -20,7 +20,12 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.errors import RewriteError, ValueMismatchError, shown
 from statemigrate.formats.json_values import value_from_json
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.rewrite.column_pairing import crosses, family_label, operator_name
+from statemigrate.rewrite.column_pairing import (
+    crosses,
+    family_label,
+    operator_name,
+    store_families,
+)
 from statemigrate.rewrite.families import (
     ContinuedFamily,
     FamilyPlan,
@@ -400,11 +405,32 @@ def ask(
     """Ask what is open of one operator, but for its aggregate functions."""
     if old is not None and new is None:
         asked.confirm(_gone(name, f"the new code has no {name}: is all of its state to go?"))
+    timers = [each for each in left if _has_timers(old, each)]
     for each in left:
-        asked.confirm(_gone(each, f"the new code does not keep {each}: is it to go?"))
+        if each not in timers:
+            asked.confirm(_gone(each, f"the new code does not keep {each}: is it to go?"))
+    if timers:
+        asked.confirm(_timers_left(name, new, timers))
     for family in families:
         if isinstance(family, MatchedFamily):
             _ask_fields(asked, family, new)
+
+
+def _has_timers(operator: OperatorShape | None, name: str) -> bool:
+    places = {} if operator is None else dict(store_families(operator))
+    return name in places and is_timers(places[name].family.name)
+
+
+def _timers_left(name: str, new: OperatorShape | None, left: Sequence[str]) -> Question:
+    """One question for timers, which Spark keeps twice: by key and by time."""
+    if any(_has_timers(new, each) for each in left):
+        text = (
+            f"scripts give other keys, and the timers of {name} have the old ones: are they to go? "
+            "A key has a timer again when its code registers one"
+        )
+    else:
+        text = f"the new code has no such timers as {name} has: are they to go?"
+    return _gone(f"{name}.timers", text)
 
 
 def _gone(name: str, text: str) -> Question:

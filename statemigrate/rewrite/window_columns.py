@@ -16,11 +16,17 @@ from statemigrate.checkpoint.operators.catalogue import (
     SESSION_WINDOW,
     kind_of,
 )
-from statemigrate.checkpoint.operators.shapes import OperatorShape, StructJson, labels
+from statemigrate.checkpoint.operators.shapes import (
+    FamilyShape,
+    OperatorShape,
+    StructJson,
+    labels,
+)
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.families import (
     ContinuedFamily,
     FamilyPlan,
+    MatchedEntries,
     MatchedFamily,
     ScriptedFamily,
 )
@@ -224,6 +230,8 @@ def _has_all(starts: Micros, window: TimeWindow, watermark: int) -> bool:
 
 _BY_KEY = (AGGREGATION, DEDUPLICATE, DEDUPLICATE_WITHIN_WATERMARK)
 _TIMES = ("timestamp", "timestamp_ntz")
+_GROUPING = "key"
+"""Spark's name for the struct of what rows are grouped by, in the keys of a map."""
 _MARKS = ("spark.timeWindow", "spark.sessionWindow")
 Observe = Callable[[OperatorShape, FamilyAddress, tuple[str, str]], ObservedWindows]
 """The windows in a column of a family, which goes by its part, key or value, and its label."""
@@ -387,15 +395,40 @@ def changed_keys(plan: RewritePlan, new: NewWindows) -> Iterator[ChangedKey]:
 def _changed(
     family: MatchedFamily, old: Sequence[KeyMeaning], new: Sequence[KeyMeaning]
 ) -> Iterator[ChangedKey]:
-    is_whole = len(old) == len(family.old.family.key["fields"])
-    if not is_whole or len(new) != len(family.key.fields):
+    size, columns = _grouping(family)
+    if size != len(old) or len(columns) != len(new):
         return
-    for column, after in zip(family.key.fields, new, strict=True):
-        if column.place is None:
+    for (place, label), after in zip(columns, new, strict=True):
+        if place is None:
             continue
-        before = old[column.place]
+        before = old[place]
         if differs(before, after) and before.window == after.window:
-            yield ChangedKey(family.name, column.label, before.expression, after.expression)
+            yield ChangedKey(family.name, label, before.expression, after.expression)
+
+
+def _grouping(family: MatchedFamily) -> tuple[int, list[tuple[int | None, str]]]:
+    """How many columns the old rows are grouped by, and the place and name of each new one.
+
+    In a map's key they are a struct by themselves, next to the user's key.
+    """
+    before, after = (_grouping_fields(each.family) for each in (family.old, family.new))
+    columns = family.key.fields
+    if isinstance(family, MatchedEntries):
+        columns = columns[: len(after)]
+    elif family.new.family.user_key is not None:
+        (within,) = (each for each in columns if each.label == _GROUPING)
+        if within.nested is None:
+            return len(before), [(n, str(each["name"])) for n, each in enumerate(after)]
+        inner = [(each.place, each.label) for each in within.nested.fields]
+        return len(before), [(n, label.removeprefix(f"{_GROUPING}.")) for n, label in inner]
+    return len(before), [(each.place, each.label) for each in columns]
+
+
+def _grouping_fields(family: FamilyShape) -> list[StructJson]:
+    fields: list[StructJson] = family.key["fields"]
+    if family.user_key is None:
+        return fields
+    return next(each["type"]["fields"] for each in fields if each["name"] == _GROUPING)
 
 
 def _meant(

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from variables_code import Alarms, Words
 
 Events = Annotated[DataFrame, "k STRING, region STRING, v BIGINT, at TIMESTAMP"]
 FUNCTIONS = ("count(*) AS n", "sum(v)", "avg(v)", "min(v)", "max(at)", "min(region)")
@@ -115,3 +116,37 @@ def first_of_name(events: Events):
 
 def first_of_upper_case(events: Events):
     return events.groupBy(F.upper("k")).agg(F.first("v").alias("first"), F.count("*").alias("n"))
+
+
+def words(events: Events):
+    return _words(events)
+
+
+def words_in_upper_case(events: Events):
+    return _words(_in_upper_case(events))
+
+
+def _in_upper_case(events):
+    # Spark takes a grouping expression of this operator for the column that has its name.
+    return events.withColumn("k", F.upper("k"))
+
+
+def _words(events):
+    return events.groupBy("k").transformWithStateInPandas(
+        Words(), "k STRING, n INT, last STRING, regions STRING", "update", "none"
+    )
+
+
+def alarmed(events: Events):
+    return _alarmed(events)
+
+
+def alarmed_by_longer_names(events: Events):
+    return _alarmed(events.withColumn("k", F.concat("k", F.lit("!"))))
+
+
+def _alarmed(events):
+    late = events.withWatermark("at", "10 seconds")
+    return late.groupBy("k").transformWithStateInPandas(
+        Alarms(), "k STRING, n INT", "append", "eventTime"
+    )

@@ -28,6 +28,9 @@ BEFORE = [
 AFTER = rows_of(*((KEYS[n % 7], n * 3, n * 7 + 1) for n in range(60)), ("new", 4, 400))
 
 
+_SUM = '{"n": first["n"] + second["n"]}'
+
+
 @pytest.fixture(scope="module")
 def rocksdb(spark):
     return session_with(spark, "rocksdb")
@@ -59,9 +62,9 @@ class Changed:
                 done = CliRunner().invoke(main, shlex.split(step.command)[1:])
                 assert done.exit_code == 0, f"{step.command}\n{done.output}"
 
-    def go_on(self):
+    def go_on(self, rows=AFTER):
         """What both queries return of further rows."""
-        self.feed.add(AFTER)
+        self.feed.add(rows)
         return [
             sum(run(self.session, self.feed, self.new, place, self.mode).values(), Counter())
             for place in (f"{self.checkpoint}-2", self.twin)
@@ -129,6 +132,57 @@ def test_a_longer_window_is_made_of_shorter_ones_and_the_open_one_is_asked_about
         assert done.exit_code == 0, done.output
     gone_on, twin = query.go_on()
     assert gone_on == twin
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "mode", "merged"),
+    [
+        (code.words, code.words_in_upper_case, "update", {"count": _SUM, "regions": _SUM}),
+        (
+            code.alarmed,
+            code.alarmed_by_longer_names,
+            "append",
+            {"seen": '{"n": first["n"] + second["n"], "due": max(first["due"], second["due"])}'},
+        ),
+    ],
+)
+def test_the_variables_of_a_processor_get_its_new_keys(changed, old, new, mode, merged):
+    query = changed(old, new, mode)
+    found = query.plan()
+    (item,) = [each for each in found.items if each.asks]
+    assert (item.verdict, item.rule) == ("unnoticed", "key")
+    commands = [shlex.split(each.command)[1:] for each in found.steps if each.command]
+    writing = [each for each in commands if each[0] == "new"]
+    assert [each[1] for each in writing] == [each[1] for each in commands if each[0] == "dry-run"]
+    for command in writing:
+        assert CliRunner().invoke(main, command).exit_code == 0
+    for script in ScriptFolder("migrations").survey().scripts:
+        if script.questions:
+            text = script.path.read_text()
+            assert text.count("# QUESTION: what do two values make") == 1
+            text = text.replace("# QUESTION: ", "# ").replace(
+                'raise NotImplementedError("return one value in the format `new`")',
+                f"return {merged.pop(script.get('store'))}",
+            )
+            script.path.write_text(text)
+    assert not merged
+    apply, verify = commands[-2:]
+    asks = mode == "append"
+    for command in commands[len(writing) : -2]:
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == (command[0] == "rewrite"), done.output
+    # A timer has no value of which a script could make another key.
+    accepted = re.findall(r"--accept (\S+)", done.output)
+    assert [each.partition(":")[0] for each in accepted] == ["transform-with-state-0.timers"] * asks
+    answers = [word for each in accepted for word in ("--accept", each)]
+    for command in ([*apply, *answers], verify):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.output
+    # Every key has rows that come in time, and registers a timer.
+    gone_on, twin = query.go_on(rows_of(*((KEYS[n % 7], n, 500 + n) for n in range(60))))
+    later, twin_later = query.go_on(rows_of(("x", 1, 3500)))
+    assert (gone_on, later) == (twin, twin_later)
+    assert sum(twin.values()) + sum(twin_later.values())
 
 
 def test_columns_in_another_order_need_no_script(changed):

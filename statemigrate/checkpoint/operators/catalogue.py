@@ -225,7 +225,7 @@ _ENVELOPE = {"revision", "payload"}
 
 @dataclass(frozen=True)
 class OperatorStore:
-    """The state of one operator, or of one side of a join, by the ``name`` that users have for it.
+    """The state of one operator, of one side of a join, or of a variable, as users call it.
 
     ``family`` is in Spark's ``store`` of the operator with this ``number``.
     """
@@ -235,6 +235,12 @@ class OperatorStore:
     store: StoreShape
     family: FamilyShape
     is_join: bool
+    is_variable: bool = False
+
+    @property
+    def is_list(self) -> bool:
+        """Whether several values may have one key."""
+        return self.is_join or self.family.is_list
 
     @property
     def side(self) -> str | None:
@@ -245,13 +251,23 @@ class OperatorStore:
     @cached_property
     def key(self) -> StructJson:
         """The columns of a key as users know them; of a join without the number of the row."""
+        if self.is_variable:
+            return labelled(_columns_of_key(self.family, is_numbered=False))
         fields = self.family.key["fields"]
         return labelled({"type": "struct", "fields": fields[:-1] if self.is_join else fields})
 
     @cached_property
+    def grouping(self) -> StructJson:
+        """The columns that rows are grouped by: of a map's keys without its own."""
+        if not self.is_variable or self.family.user_key is None:
+            return self.key
+        own = len(self.family.user_key["fields"])
+        return {**self.key, "fields": self.key["fields"][:-own]}
+
+    @cached_property
     def value(self) -> StructJson:
         """The columns of a value as users know them."""
-        return labelled(self.family.value)
+        return labelled(self.family.content if self.is_variable else self.family.value)
 
 
 def operator_stores(
@@ -265,6 +281,17 @@ def operator_stores(
     own = {store: name for name, store in (names or {}).items()}
     found = (each for operator in shape.operators for each in _stores(operator))
     return {own.get(each.name, each.name): each for each in found}
+
+
+def variable_stores(shape: CheckpointShape) -> dict[str, OperatorStore]:
+    """The variables of ``transformWithState`` by their names in Spark's state."""
+    return {
+        name: OperatorStore(name, each.number, store, family, is_join=False, is_variable=True)
+        for each in shape.operators
+        if kind_of(each.name) is VARIABLES
+        for name, (store, family) in user_stores(each).items()
+        if not is_internal(family.name)
+    }
 
 
 def _stores(operator: OperatorShape) -> Iterator[OperatorStore]:
@@ -306,10 +333,12 @@ def key_paths(operator: OperatorShape, store: StoreShape, family: FamilyShape) -
 
 def shown_key(operator: OperatorShape, store: StoreShape, family: FamilyShape) -> StructJson:
     """The struct of those columns, each by its label."""
+    return _columns_of_key(family, is_numbered=is_numbered(operator, store, family))
+
+
+def _columns_of_key(family: FamilyShape, *, is_numbered: bool) -> StructJson:
     fields = with_labels(family.key)["fields"]
     if family.user_key is not None:
         fields = [each for part in fields for each in part["type"]["fields"]]
     shown = [each for each in fields if each["type"] != "void"]
-    if is_numbered(operator, store, family):
-        shown = shown[:-1]
-    return with_labels({"type": "struct", "fields": shown})
+    return with_labels({"type": "struct", "fields": shown[:-1] if is_numbered else shown})

@@ -31,6 +31,8 @@ from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
 from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.window_columns import NewWindows, changed_keys
+from statemigrate.rewrite.windows import KeyMeaning
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 OPTIONS = RewriteOptions(conf={PROVIDER: PROVIDERS["rocksdb"]})
@@ -234,3 +236,55 @@ def test_tables_whose_keys_change_are_taken_where_a_value_is_all_there_is():
 def test_a_list_is_taken_apart_for_tables_of_its_elements():
     assert type(by_tables(listed)) is ScriptedEntries
     assert type(by_tables(value)) is ScriptedRows
+
+
+@pytest.mark.parametrize("key", ["k STRING", "j STRING, k STRING"])
+def test_each_variable_is_asked_about_whose_grouping_key_is_computed_otherwise(key):
+    plain = [replace(each, key=struct(key)) for each in (value("one"), listed("many"))]
+    grouped = struct(
+        f"key STRUCT<{key.replace(' STRING', ': STRING')}>, userKey STRUCT<of: STRING>"
+    )
+    families = (*plain, replace(mapped("by_region"), key=grouped), expiring("late"), timers())
+    families = (*families[:3], replace(families[3], key=struct(key)), families[4])
+    shape = variables(*families)
+    made = make_plan(checkpoint(shape), [shape], OPTIONS)
+    first = tuple(KeyMeaning(each, each) for each in ["j"] * (", " in key))
+    before, after = ({0: (*first, KeyMeaning("k", each))} for each in ("name", "Upper(name)"))
+    changed = list(changed_keys(made, NewWindows(after, before=before)))
+    assert [(each.store, each.column) for each in changed if "$" not in each.store] == [
+        ("one", "k"),
+        ("many", "k"),
+        ("by_region", "k"),
+        ("late", "k"),
+    ]
+    assert list(changed_keys(made, NewWindows(after, before=after))) == []
+
+
+def test_timers_are_asked_about_once_where_scripts_change_the_keys():
+    def shape(column):
+        key = struct(f"{column} STRING")
+        by_key = struct(f"key STRUCT<{column}: STRING>, expiryTimestampMs BIGINT")
+        by_time = struct(f"expiryTimestampMs BIGINT, key STRUCT<{column}: STRING>")
+        families = [
+            replace(timers(), name=f"$eventTimers_{name}", key=each)
+            for name, each in (("keyToTimestamp", by_key), ("timestampToKey", by_time))
+        ]
+        return variables(replace(value("a"), key=key), *families)
+
+    n = Struct("n INT")
+    script = Migration("a1", None, "a", n, n, path="a.py", new_key=Struct("j STRING"), rekey=rename)
+    lineage = Lineage.build("a", [script])
+    before = checkpoint(shape("k"))
+    scripts = RewriteScripts(StoreScripts(before, {"a": lineage}).of_old())
+    made = make_plan(before, [shape("j")], OPTIONS, RewriteAnswers(), scripts)
+    assert [type(each) for each in made.operators[0].families] == [
+        ScriptedRows,
+        NewFamily,
+        NewFamily,
+    ]
+    (question,) = made.questions
+    assert (question.name, question.kind) == ("transform-with-state-0.timers", "gone")
+    assert question.text.startswith("scripts give other keys")
+    without = variables(value("a"))
+    (question,) = make_plan(before, [without], OPTIONS).questions
+    assert question.text.startswith("the new code has no such timers")
