@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.directory import MEANINGS, CheckpointDirectory
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import document_checksum
@@ -50,7 +50,7 @@ def guarded(
     values as something that they are not. Here Spark plans the stream without running it, and what
     its keys, windows, functions, filters, joins and watermarks are computed from is compared with
     the record in the checkpoint. A first start writes the record, and so does each start that
-    changes it.
+    changes it. The record is written when this very query starts, before its first batch.
 
     ``checkpoint`` is where the query has its state, unless the writer's option
     ``checkpointLocation`` says it. ``accept`` has reasons by the names of changes that are meant,
@@ -81,15 +81,28 @@ def guarded(
         digits = _digits(known.meaning, meaning)
         accepted = _accepted(files, [each for each in changes if each.asks], reasons, digits)
         if not changes:
-            forget_later(files, committed)
+            _when_started(found.stream, files, MEANINGS, partial(forget_later, files, committed))
             return writer
     record = MeaningRecord(committed + 1, meaning, accepted)
-    log_accepted(files, record)
-    record.write(files)
-    _log.info("%s records what its state means from batch %d on", files.location, committed + 1)
-    for each in accepted:
-        _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
+    _when_started(found.stream, files, MEANINGS, partial(_record, files, record))
     return writer
+
+
+def _when_started(stream: DataFrame, files: Files, folder: str, action: Callable[[], None]) -> None:
+    """Do something when the query with this very stream starts: another one may start first."""
+    from statemigrate.native.feeder import before_first_batch
+
+    before_first_batch(stream, files, folder, action)
+
+
+def _record(files: Files, record: MeaningRecord) -> None:
+    """Write what a query that starts means by its state, and report what its code accepts."""
+    if record.folder == MEANINGS:
+        log_accepted(files, record)
+    record.write(files)
+    _log.info("%s records what its state means from batch %d on", files.location, record.batch)
+    for each in record.accepted:
+        _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
 
 
 def guard_operator(
@@ -110,11 +123,8 @@ def guard_operator(
     """
     if not hasattr(stream, "_jdf"):
         return
-    from statemigrate.native.feeder import before_first_batch
-
-    files = open_files(checkpoint, stream.sparkSession)
-    directory, folder = CheckpointDirectory(files), f"{OPERATORS}/{name}"
-    committed = directory.last_commit()
+    files, folder = open_files(checkpoint, stream.sparkSession), f"{OPERATORS}/{name}"
+    committed = CheckpointDirectory(files).last_commit()
     try:
         meaning = stream_meaning(stream, mode)
     except UnsupportedError as error:
@@ -129,16 +139,10 @@ def guard_operator(
         digits = _digits(before, meaning)
         accepted = _accepted(files, asked, accept, digits, call=call)
         if known and not changes:
-            forget_later(files, committed, folder)
+            _when_started(stream, files, folder, partial(forget_later, files, committed, folder))
             return
     record = MeaningRecord(committed + 1, meaning, accepted, folder)
-    if directory.query_id() is None:
-        # The path may be a wrong one: nothing is written where no query runs.
-        before_first_batch(stream.sparkSession, files, folder, partial(record.write, files))
-    else:
-        record.write(files)
-    for each in accepted:
-        _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
+    _when_started(stream, files, folder, partial(_record, files, record))
 
 
 def _whole_record(files: Files, committed: int, meaning: CodeMeaning) -> CodeMeaning | None:

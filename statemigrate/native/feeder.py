@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from threading import Lock
@@ -31,7 +31,7 @@ from statemigrate.native.deployed import Work, work_of
 from statemigrate.native.pacing import Batch, ChunkTuner
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 _AHEAD = 2
@@ -182,14 +182,14 @@ def _listener(spark: SparkSession) -> Feeding:
 
 
 def before_first_batch(
-    spark: SparkSession, files: Files, name: str, action: Callable[[], None]
+    stream: DataFrame, files: Files, name: str, action: Callable[[], None]
 ) -> None:
-    """Do something once, when the query of a checkpoint starts in this session.
+    """Do something once, when a query of a checkpoint starts that has ``stream`` in it.
 
-    Spark waits for it before the first batch. A later action of the same ``name`` for the same
-    checkpoint replaces one that has not been done. An error is logged.
+    Spark waits for it before the first batch. Another stream may have an action of the same
+    ``name`` for the checkpoint: only that of the query that starts is done. An error is logged.
     """
-    _listener(spark).before(files, name, action)
+    _listener(stream.sparkSession).before(stream, files, name, action)
 
 
 def _work_reported_to(spark: SparkSession) -> Callable[[str, int], Work | None]:
@@ -211,6 +211,36 @@ def _stop(session: ReferenceType[SparkSession], listener: Feeding) -> None:
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_ANSWERED)
 
 
+@dataclass(frozen=True, eq=False)
+class _Action:
+    """What a query of a checkpoint begins with that has ``stream`` in it."""
+
+    stream: DataFrame
+    files: Files
+    name: str
+    action: Callable[[], None]
+
+    def is_in(self, query: str) -> bool:
+        """Whether the query with this id, which is starting, has the stream in its plan.
+
+        `StreamExecution.analyzedPlan` has the stream that is written. What was made of a stream
+        has the stream's own plan in it.
+        """
+        session: Any = self.stream.sparkSession
+        started = session._jsparkSession.streams().get(
+            session._jvm.java.util.UUID.fromString(query)
+        )
+        own = self.stream._jdf.queryExecution().analyzed()
+        left = [started.streamingQuery().analyzedPlan()]
+        while left:
+            plan = left.pop()
+            if plan.fastEquals(own):
+                return True
+            children = plan.children()
+            left += [children.apply(place) for place in range(children.size())]
+        return False
+
+
 class Feeding(StreamingQueryListener):
     """Finds the feeder of each query; an error is logged, and never ends a query.
 
@@ -223,11 +253,13 @@ class Feeding(StreamingQueryListener):
         self._work_of = work_of
         self._feeders: dict[str, Feeder] = {}
         self._runs: dict[str, tuple[Feeder, ...]] = {}
-        self._actions: dict[tuple[str, str], tuple[Files, Callable[[], None]]] = {}
+        self._actions: list[_Action] = []
 
-    def before(self, files: Files, name: str, action: Callable[[], None]) -> None:
-        """Do something once, when the query of a checkpoint starts."""
-        self._actions[files.location, name] = files, action
+    def before(
+        self, stream: DataFrame, files: Files, name: str, action: Callable[[], None]
+    ) -> None:
+        """Do something once, when a query of a checkpoint starts that has ``stream`` in it."""
+        self._actions.append(_Action(stream, files, name, action))
 
     def add(self, files: ChunkFiles) -> None:
         """Feed a backfill source; one feeder cuts its chunks, however often its query starts."""
@@ -246,13 +278,18 @@ class Feeding(StreamingQueryListener):
             self._safely(event, Feeder.begin)
 
     def _act(self, query: str) -> None:
-        for key, (files, action) in list(self._actions.items()):
+        done: set[tuple[str, str]] = set()
+        # Of one stream that was given twice the last call counts.
+        for each in reversed(self._actions.copy()):
+            place = each.files.location, each.name
             try:
-                if CheckpointDirectory(files).query_id() == query:
-                    del self._actions[key]
-                    action()
+                if CheckpointDirectory(each.files).query_id() == query and each.is_in(query):
+                    self._actions.remove(each)
+                    if place not in done:
+                        done.add(place)
+                        each.action()
             except Exception:
-                _LOG.exception("what query %s begins with was not done in %s", query, key[0])
+                _LOG.exception("what query %s begins with was not done in %s", query, place[0])
 
     def onQueryProgress(self, event: Any) -> None:
         """Make the chunk of a later batch."""

@@ -192,8 +192,20 @@ def test_a_filter_or_another_key_before_it_is_refused_before_the_first_batch(sto
         assert rule in [each["rule"] for each in caught.value.data["changes"]]
         assert recorded(story) == before
     accept = dict.fromkeys(caught.value.data["accept"], "keys are given in capitals from now on")
-    call(story, accept=accept)
-    assert recorded(story) != before
+    accepted = call(story, accept=accept)
+    assert recorded(story) == before
+    story.feed("two", range(6), AMOUNTS)
+    query = story.pipeline.start(accepted)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    # It is what state means from now on.
+    call(story)
+    story.pipeline.stream = plain
+    with pytest.raises(StartupError) as caught:
+        call(story)
+    assert caught.value.code == "SM-MEANING-001"
 
 
 def test_a_plain_processor_behind_the_backfill_source_leaves_no_record(story):

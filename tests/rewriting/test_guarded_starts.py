@@ -149,6 +149,22 @@ def test_a_start_that_commits_nothing_leaves_what_the_state_means(query):
 
 
 @pytest.mark.long
+def test_after_a_first_start_that_commits_nothing_other_code_may_start(query):
+    def fails(rows, number):
+        raise RuntimeError(f"batch {number} fails")
+
+    with pytest.raises(Exception, match="batch 0 fails"):
+        query.run(code.deployed, sink=fails)
+    query.run(code.with_max)
+    assert list(query.records) == [0]
+    (operator,) = query.records[0]["meaning"]["operators"].values()
+    assert [each["text"] for each in operator["functions"]] == ["max(v)", "count(1)"]
+    with pytest.raises(StartupError) as caught:
+        query.run(code.deployed)
+    assert [each["name"] for each in caught.value.data["changes"]] == ["aggregation-0 low"]
+
+
+@pytest.mark.long
 def test_state_without_a_record_is_a_question_until_it_is_answered(query, session):
     query.run(code.deployed, guard=False)
     with pytest.raises(StartupError) as caught:
@@ -276,7 +292,7 @@ def test_the_checkpoint_is_the_writers_own(query, tmp_path):
         guarded(plain)
     assert caught.value.code == "SM-MEANING-004"
     assert guarded(plain, query.checkpoint) is plain
-    assert list(query.records) == [0]
+    assert not query.checkpoint.exists(), "nothing has started"
 
 
 def test_a_session_without_plans_is_refused():
