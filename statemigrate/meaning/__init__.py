@@ -7,24 +7,16 @@ versions of it can be compared, also without a checkpoint.
 
 from __future__ import annotations
 
-from statemigrate.meaning.changes import (
-    VERDICTS,
-    PlanItem,
-    PlanStep,
-    Verdict,
-    compare_code,
-    compare_facts,
-    compare_meanings,
-    compare_operators,
-    compare_sources,
-)
+from statemigrate.meaning.changes import compare_code, compare_facts, compare_meanings
 from statemigrate.meaning.code_meaning import (
     CodeMeaning,
     OperatorMeaning,
     lock_text,
     read_lock,
 )
+from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep, Verdict
 from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning
+from statemigrate.meaning.type_changes import compare_operators, compare_sources
 
 __all__ = [
     "VERDICTS",

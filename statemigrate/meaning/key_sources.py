@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.meaning.changes import computation, key_text
+from statemigrate.meaning.plan_items import computation, key_text
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, PlanExpression
 from statemigrate.rewrite.windows import KeyMeaning, TimeWindow

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from statemigrate.configuration import ConfigurationError
-from statemigrate.meaning.changes import PlanItem
+from statemigrate.meaning.plan_items import PlanItem
 
 RULES: Mapping[str, str] = {
     "source": "sources in another order, or one that is not read any more",

@@ -10,7 +10,7 @@ from statemigrate.checkpoint.operators.shapes import FamilyShape, NoPrefix
 from statemigrate.errors import CodeError
 from statemigrate.formats.struct.ddl import parse_ddl
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code, lock_text, read_lock
-from statemigrate.meaning.changes import readable
+from statemigrate.meaning.plan_items import readable
 from statemigrate.meaning.spark_check import reads
 from statemigrate.quoting import markdown_text
 from statemigrate.rewrite.aggregates import AggregateFunction

@@ -1,0 +1,278 @@
+"""What becomes of sources and states by the names and types that Spark compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.logs.offsets import Offsets
+from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_internal, kind_of
+from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.deployment import revision_in, store_of
+from statemigrate.meaning.code_meaning import state_ddl
+from statemigrate.meaning.plan_items import UNNAMED, PlanItem, short_text
+from statemigrate.meaning.spark_check import RowReading, reads
+from statemigrate.migration import BASE, Lineage
+from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
+
+if TYPE_CHECKING:
+    from statemigrate.rewrite.sources import NewSources
+
+# Sources.
+
+
+def compare_sources(
+    old: Offsets, new: NewSources, inputs: Sequence[str] | None, streams: int | None = None
+) -> Iterator[PlanItem]:
+    """What becomes of the sources; ``inputs`` are the old code's parameters in their order.
+
+    ``streams`` is how many the new code reads without the backfill's own; None where no plan was
+    seen of it.
+    """
+    before, after = tuple(old.by_source), new.names
+    shown = [_source(name, new.inputs.get(name, "")) for name in after]
+    if old.named or new.named:
+        yield from _named_sources(before, after, old.named and new.named)
+        return
+    if len(before) != len(after):
+        extra = [name for name in after if name not in new.inputs]
+        is_backfill = bool(extra) and (streams is None or streams < len(after))
+        if len(after) == len(before) + 1 and is_backfill:
+            yield PlanItem(
+                f"source {extra[-1]}",
+                "live",
+                "the backfill source is new: the checkpoint needs room for it",
+            )
+            return
+        yield PlanItem(
+            "sources",
+            "rewrite",
+            f"the checkpoint has offsets of {len(before)}, and the code reads {len(after)}: Spark "
+            "does not start",
+        )
+        return
+    now = [new.inputs.get(name, "") for name in after]
+    for place, (name, called) in enumerate(zip(after, shown, strict=True)):
+        if inputs is not None and place < len(inputs):
+            was = inputs[place]
+            if was == now[place]:
+                yield PlanItem(called, "same", "it continues at its offset")
+            else:
+                yield PlanItem(
+                    called,
+                    "unnoticed",
+                    f"source {name} was {was or 'without a name'} in the old code: Spark counts "
+                    "sources in the order of the code, and gives this one the other's offset",
+                    rule="source",
+                )
+        elif len(after) == 1:
+            yield PlanItem(called, "goes on", "it continues at its offset")
+        else:
+            yield PlanItem(
+                called,
+                "unknown",
+                f"it gets the offset of the old source {name}: Spark counts sources in the order "
+                "of the code, and the old order is not known",
+                rule="source",
+            )
+
+
+def _source(name: str, parameter: str) -> str:
+    return f"source {name} ({parameter})" if parameter else f"source {name}"
+
+
+def _named_sources(before: Sequence[str], after: Sequence[str], both: bool) -> Iterator[PlanItem]:
+    if not both:
+        yield PlanItem(
+            "sources", "rewrite", "sources have names in one of checkpoint and code alone"
+        )
+        return
+    for name in after:
+        if name in before:
+            yield PlanItem(f"source {name}", "same", "it continues at its offset, by its name")
+        else:
+            yield PlanItem(f"source {name}", "goes on", "it is new, and begins by itself")
+    for name in before:
+        if name not in after:
+            yield PlanItem(
+                f"source {name}",
+                "unnoticed",
+                "the code does not read it any more: what is new there is never processed",
+                rule="source",
+            )
+
+
+# Operators and their states.
+
+
+def compare_operators(
+    old: Sequence[OperatorShape],
+    new: Sequence[OperatorShape],
+    lineages: Mapping[str, Lineage],
+    *,
+    evolves: bool,
+) -> Iterator[PlanItem]:
+    """What becomes of the states, by the types that Spark compares.
+
+    ``lineages`` are those of the scripts, by store; ``evolves`` says that variables are kept as
+    Avro.
+    """
+    before = {each.number: each for each in old}
+    after = {each.number: each for each in new}
+    for number in sorted(before.keys() | after.keys()):
+        was, now = before.get(number), after.get(number)
+        if was is None or now is None or kind_of(was.name) is not kind_of(now.name):
+            yield _other_operator(number, was, now)
+        elif kind_of(now.name) is VARIABLES:
+            yield from _variables(was, now, lineages, evolves=evolves)
+        else:
+            yield from _states(was, now)
+
+
+def _other_operator(number: int, was: OperatorShape | None, now: OperatorShape | None) -> PlanItem:
+    name = operator_name(now or was)  # type: ignore[arg-type]
+    if was is None:
+        text = "it is new: Spark refuses an operator that the checkpoint does not have"
+    elif now is None:
+        text = "the code does not have it any more: Spark refuses to start without it"
+    else:
+        text = f"it was {operator_name(was)}: Spark refuses another operator as number {number}"
+    return PlanItem(name, "rewrite", text, name)
+
+
+def _states(was: OperatorShape, now: OperatorShape) -> Iterator[PlanItem]:
+    """Of an operator whose state only a rewrite changes."""
+    name = operator_name(now)
+    old, new = dict(store_families(was)), dict(store_families(now))
+    for label in [*new, *(each for each in old if each not in new)]:
+        if label not in old or label not in new:
+            which = "the code alone" if label in new else "the checkpoint alone"
+            text = f"{which} has this state: Spark does not start"
+            yield PlanItem(label, "rewrite", text, name)
+            continue
+        key, value = reads(old[label].family, new[label].family, evolves=False)
+        yield _state(label, name, key, value)
+
+
+def _state(label: str, operator: str, key: RowReading, value: RowReading) -> PlanItem:
+    refused = [
+        f"{part}: {read.refused}" for part, read in (("key", key), ("value", value)) if read.refused
+    ]
+    if refused:
+        text = f"Spark does not start: {'; '.join(refused)}"
+        return PlanItem(label, "rewrite", text, operator)
+    others = [*key.as_other, *value.as_other]
+    if others:
+        names = [[_field_name(each) for each in pair] for pair in others]
+        pairs = ", ".join(f"{one} is read as {other}" for one, other in names)
+        text = f"Spark compares types alone, and starts: {pairs}"
+        return PlanItem(label, "unnoticed", text, operator, rule="state")
+    return PlanItem(label, "same", "names and types of the state are the same", operator)
+
+
+def _field_name(name: str) -> str:
+    return "a computed key" if name == UNNAMED else name
+
+
+def _variables(
+    was: OperatorShape, now: OperatorShape, lineages: Mapping[str, Lineage], *, evolves: bool
+) -> Iterator[PlanItem]:
+    """Of ``transformWithState``: each variable, or the families of a store that has scripts."""
+    name = operator_name(now)
+    for setting in ("timeMode", "outputMode"):
+        one, other = ((each.properties or {}).get(setting) for each in (was, now))
+        if one != other:
+            text = f"{setting} was {one} and is {other}: Spark does not start"
+            yield PlanItem(f"{name}.{setting}", "rewrite", text, name)
+    old, new = _by_store(was), _by_store(now)
+    for store in [*new, *(each for each in old if each not in new)]:
+        if store not in old:
+            text = "it is new, and begins empty"
+            yield PlanItem(store, "goes on", text, name, store)
+        elif store not in new:
+            text = "the code does not declare it: Spark deletes it with all its values"
+            yield PlanItem(store, "unnoticed", text, name, store, "variable")
+        else:
+            yield _store(store, old[store], new[store], name, lineages.get(store), evolves=evolves)
+
+
+def _by_store(operator: OperatorShape) -> dict[str, dict[str, FamilyAddress]]:
+    """The user's variables by their store, which may have several families."""
+    found: dict[str, dict[str, FamilyAddress]] = {}
+    for _, place in store_families(operator):
+        variable = place.family.name
+        if not is_internal(variable):
+            found.setdefault(store_of(variable), {})[variable] = place
+    return found
+
+
+def _store(
+    store: str,
+    old: Mapping[str, FamilyAddress],
+    new: Mapping[str, FamilyAddress],
+    operator: str,
+    lineage: Lineage | None,
+    *,
+    evolves: bool,
+) -> PlanItem:
+    shared = [name for name in new if name in old]
+    for name in shared:
+        key, value = reads(old[name].family, new[name].family, evolves=evolves)
+        if value.refused and not key.refused:
+            text = f"Spark does not start: {value.refused}"
+            return PlanItem(store, "live", text, operator, store)
+        if not (key.is_same and value.is_same):
+            read = _evolved if value.dropped or value.empty else _state
+            return replace(read(store, operator, key, value), store=store)
+    lost = [name for name in old if name not in new]
+    begun = [name for name in new if name not in old]
+    is_migrated = any(revision_in(name) for name in new)
+    if lost and not is_migrated:
+        listed = ", ".join(lost)
+        text = f"the code does not declare {listed}: Spark deletes it with all its values"
+        return PlanItem(store, "unnoticed", text, operator, store, "variable")
+    if not begun and not lost:
+        return PlanItem(store, "same", "names and types are the same", operator, store)
+    return _migrating(store, old, new, operator, lineage)
+
+
+def _evolved(store: str, operator: str, key: RowReading, value: RowReading) -> PlanItem:
+    if not key.is_same:
+        return _state(store, operator, key, value)
+    if value.dropped:
+        text = f"Spark starts, and reads {', '.join(value.dropped)} no more"
+        if value.empty:
+            text += f"; {', '.join(value.empty)} is null in old values, also where it is a new name"
+        return PlanItem(store, "unnoticed", text, operator, store, "variable")
+    text = f"Spark reads old values with null for {', '.join(value.empty)}"
+    return PlanItem(store, "goes on", text, operator, store)
+
+
+def _migrating(
+    store: str,
+    old: Mapping[str, FamilyAddress],
+    new: Mapping[str, FamilyAddress],
+    operator: str,
+    lineage: Lineage | None,
+) -> PlanItem:
+    """Of a store whose code has `migrated`, and declares other families than there are."""
+    target = next((revision_in(name) for name in new if name not in old), None)
+    if target is None:
+        text = "older families are empty, or were retired"
+        return PlanItem(store, "goes on", text, operator, store)
+    if lineage is None or target not in lineage:
+        text = f"the code writes revision {target}, which no script of {store} leads to"
+        return PlanItem(store, "cannot", text, operator, store)
+    for name in old:
+        revision = revision_in(name) or BASE
+        known = lineage.oldest if revision == BASE else revision
+        if known not in lineage or lineage.position(known) > lineage.position(target):
+            text = (
+                f"the state has revision {revision}, and the code writes {target}: values go back "
+                "where each script has `downgrade`"
+            )
+            return PlanItem(store, "live", text, operator, store)
+    ddl = state_ddl(next(new[name].family.content for name in new if revision_in(name) == target))
+    text = f"values become {short_text(ddl)} (revision {target}) as they are touched"
+    return PlanItem(store, "live", text, operator, store)
