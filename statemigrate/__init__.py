@@ -103,11 +103,8 @@ if TYPE_CHECKING:
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native.adoption import Preparation
     from statemigrate.native.backfill import BackfillPlan
-    from statemigrate.native.backfill_progress import (
-        BackfillFigures,
-        BackfillListener,
-        BackfillStatus,
-    )
+    from statemigrate.native.backfill_listener import BackfillFigures, BackfillListener
+    from statemigrate.native.backfill_progress import BackfillStatus
     from statemigrate.native.decorator import fenced, migrated
     from statemigrate.native.deployed import migration_counts
     from statemigrate.native.functions import ENVELOPE
@@ -187,7 +184,8 @@ _NAMES = {
     "statemigrate.migration": "Lineage Migration",
     "statemigrate.native.adoption": "Preparation",
     "statemigrate.native.backfill": "BackfillPlan",
-    "statemigrate.native.backfill_progress": "BackfillFigures BackfillListener BackfillStatus",
+    "statemigrate.native.backfill_listener": "BackfillFigures BackfillListener",
+    "statemigrate.native.backfill_progress": "BackfillStatus",
     "statemigrate.native.decorator": "fenced migrated",
     "statemigrate.native.deployed": "migration_counts",
     "statemigrate.native.functions": "ENVELOPE",

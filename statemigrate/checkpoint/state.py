@@ -114,12 +114,18 @@ class OperatorFamily:
         return partitions_of(self.operator, self.store, self.family, keys)
 
     def raw(
-        self, partition: int, start: bytes = b"", stop: bytes | None = None
+        self,
+        partition: int,
+        start: bytes = b"",
+        stop: bytes | None = None,
+        *,
+        has_values: bool = True,
     ) -> Iterator[tuple[Rows, Rows]]:
         """Keys and values as the store has them, with the number of the family before each key.
 
         ``start`` and ``stop`` are keys as the store has them. They count for RocksDB alone, which
         has keys in order; of the HDFS-backed provider the key ``start`` is given where both are.
+        Where not ``has_values`` the values may be empty.
         """
         part = self.parts[partition]
         if not is_rocksdb(self.conf):
@@ -138,7 +144,8 @@ class OperatorFamily:
         if number is not None and not start:
             start = number.to_bytes(FAMILY, "little", signed=True)
             stop = _behind(start)
-        yield from RocksDBState(self.files, part.version, self.conf).rows(start, stop)
+        stored = RocksDBState(self.files, part.version, self.conf)
+        yield from stored.rows(start, stop, values=has_values)
 
     def decode(self, partition: int, keys: Rows, values: Rows) -> Batch:
         """Keys and values of a partition as a store has them, as `rows` gives them."""

@@ -22,7 +22,7 @@ from statemigrate.metrics.instruments import (
     SourceInstruments,
     meter_of,
 )
-from statemigrate.native.backfill_progress import BackfillFigures, BackfillListener
+from statemigrate.native.backfill_listener import BackfillFigures, BackfillListener
 from statemigrate.native.deployed import migration_counts
 from statemigrate.native.functions import MigratedFunction
 

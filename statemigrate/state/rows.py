@@ -99,7 +99,7 @@ class UserRows:
         """How many rows a partition has."""
         if self.stored.family.is_list:
             return sum(batch.num_rows for batch in self.batches(partition))
-        return sum(len(keys) for keys, _ in self.stored.raw(partition))
+        return sum(len(keys) for keys, _ in self.stored.raw(partition, has_values=False))
 
     def batches(self, partition: int) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, some thousands at a time. Raises as `OperatorFamily.rows`."""

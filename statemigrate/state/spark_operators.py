@@ -18,7 +18,6 @@ from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import BASE, Lineage
 from statemigrate.native.deployment_check import StoreRecord, read_record
-from statemigrate.processor.rows import TupleCodec
 from statemigrate.quoting import argument
 from statemigrate.state.rows import UserRows
 from statemigrate.state.stored_checkpoint import StoredCheckpoint
@@ -94,6 +93,9 @@ class StructValues:
 
     def __init__(self, fmt: Format) -> None:
         self._format = fmt
+        # It loads PySpark, which takes longer than a look at little state.
+        from statemigrate.processor.rows import TupleCodec
+
         self._codec = TupleCodec(fmt.struct_type())
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -60,9 +60,9 @@ def read(monkeypatch):
         found[name] += 1
         return fetch(self, name, *args, **options)
 
-    def recorded(self, blocks):
+    def recorded(self, blocks, **how):
         found["blocks"] += int(blocks.size)
-        return records(self, blocks)
+        return records(self, blocks, **how)
 
     monkeypatch.setattr(LocalFiles, "fetch", fetched)
     monkeypatch.setattr(SortedTable, "records", recorded)

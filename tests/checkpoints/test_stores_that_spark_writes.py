@@ -31,7 +31,12 @@ def state_of(root, partition, store=0):
     ids = shape.commits[shape.batch].state_ids
     unique_id = ids and ids[operator.number][partition][store]
     version = rocksdb_version(files, folder, shape.batch + 1, unique_id, codec_of(shape.conf))
-    return joined(RocksDBState(files, version, shape.conf).rows())
+    stored = RocksDBState(files, version, shape.conf)
+    found = joined(stored.rows())
+    # Who counts reads keys alone.
+    keys = Rows.concat([keys for keys, _ in stored.rows(values=False)])
+    assert keys.to_list() == found[0].to_list()
+    return found
 
 
 def joined(batches):

@@ -46,26 +46,28 @@ class RocksDBState:
     def __init__(self, files: Files, version: StoreVersion, conf: Mapping[str, str]) -> None:
         self._files, self._version, self._conf = files, version, conf
 
-    def rows(self, start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[Rows, Rows]]:
+    def rows(
+        self, start: bytes = b"", stop: bytes | None = None, *, values: bool = True
+    ) -> Iterator[tuple[Rows, Rows]]:
         """Keys from ``start`` up to ``stop``, without it, and their values, a range at a time.
 
         Keys begin with the number of their column family where the store has families. Values of a
-        list are joined as RocksDB joins them.
+        list are joined as RocksDB joins them. Without ``values`` these may be empty.
         """
         if not self._tables:
             # Folded as they are read: what later changes replace is not in memory.
-            keys, values = self._folded_changes
-            first, end = _bounds(keys, start, stop)
+            folded, contents = self._folded_changes
+            first, end = _bounds(folded, start, stop)
             if end > first:
-                yield keys.slice(first, end), values.slice(first, end)
+                yield folded.slice(first, end), contents.slice(first, end)
             return
         with self._readable():
             bounds = list(ranges(self._tables, start, stop, _IN_RANGE))
         for begin, end_key in bounds:
             with self._readable():
-                keys, values = self._range(begin, end_key)
-            if len(keys):
-                yield keys, values
+                found = self._range(begin, end_key, values)
+            if len(found[0]):
+                yield found
 
     def find(self, keys: Rows) -> tuple[Rows, Rows]:
         """Those of ``keys`` that are there, with their values; no more blocks than theirs are read.
@@ -95,9 +97,9 @@ class RocksDBState:
                 ]
             )
 
-    def _range(self, start: bytes, stop: bytes | None) -> tuple[Rows, Rows]:
+    def _range(self, start: bytes, stop: bytes | None, has_values: bool) -> tuple[Rows, Rows]:
         found = [
-            _within(each.records(blocks), start, stop)
+            _within(each.records(blocks, values=has_values), start, stop)
             for each in self._tables
             if (blocks := each.index.between(start, stop)).size
         ]

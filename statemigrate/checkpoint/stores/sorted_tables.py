@@ -142,10 +142,13 @@ class SortedTable:
             raise ValueError("an index with a key without its number")
         return Index(within(block, at, own - tail), offsets, sizes)
 
-    def records(self, blocks: Integers) -> Records:
-        """All records of some of the blocks, by their places in the index."""
+    def records(self, blocks: Integers, *, values: bool = True) -> Records:
+        """All records of some of the blocks, by their places in the index.
+
+        Without ``values`` each is empty: who wants keys alone saves a copy of all others.
+        """
         index = self.index
-        return _records(self._contents(index.offsets[blocks], index.sizes[blocks]))
+        return _records(self._contents(index.offsets[blocks], index.sizes[blocks]), values)
 
     @cached_property
     def _properties(self) -> Mapping[str, bytes]:
@@ -323,7 +326,7 @@ class _Step:
     sizes: Integers
 
 
-def _records(contents: Sequence[bytes | memoryview]) -> Records:
+def _records(contents: Sequence[bytes | memoryview], has_values: bool) -> Records:
     data = np.concatenate([np.frombuffer(each, np.uint8) for each in contents] or [_NO_BYTES])
     begins = ends([len(each) for each in contents])
     starts, limits = _runs(data, begins)
@@ -331,7 +334,7 @@ def _records(contents: Sequence[bytes | memoryview]) -> Records:
     if not steps:
         none = Rows.from_list([])
         return Records(ChangelogRecords(np.zeros(0, np.uint8), none, none), _NO_NUMBERS)
-    return _assembled(data, steps, starts.size)
+    return _assembled(data, steps, starts.size, has_values)
 
 
 _NO_BYTES, _NO_NUMBERS = np.zeros(0, np.uint8), np.zeros(0, np.int64)
@@ -404,7 +407,7 @@ def _varints(data: Bytes, places: Integers, limits: Integers) -> tuple[Integers,
     return read, ends_at
 
 
-def _assembled(data: Bytes, steps: list[_Step], runs: int) -> Records:
+def _assembled(data: Bytes, steps: list[_Step], runs: int, has_values: bool) -> Records:
     """The records in the order of runs, each run's in its own order."""
     counts = np.zeros(runs, np.int64)
     for step in steps:
@@ -429,6 +432,8 @@ def _assembled(data: Bytes, steps: list[_Step], runs: int) -> Records:
     tail = within(keys, tails, np.full(total, _TAIL)).data.view("<u8")
     kinds = _kinds((tail & np.uint64(0xFF)).astype(np.uint8))
     users = within(keys, places[:-1], lengths - _TAIL)
+    if not has_values:
+        value_sizes[:] = 0
     values = within(data, value_starts, value_sizes)
     return Records(ChangelogRecords(kinds, users, values), (tail >> np.uint64(8)).astype(np.int64))
 

@@ -174,7 +174,7 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
 def test_nothing_of_opentelemetry_is_loaded_by_a_query_without_metrics():
     code = (
         "import sys, statemigrate.embedded.query, statemigrate.native.decorator;"
-        "import statemigrate.native.backfill_progress;"
+        "import statemigrate.native.backfill_listener;"
         "statemigrate.embedded.query.EmbeddedOptions();"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )

@@ -11,7 +11,7 @@ from statemigrate import pause_backfill
 from statemigrate.checkpoint.logs.offsets import SourceLog
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.backfill_progress import BackfillListener
+from statemigrate.native.backfill_listener import BackfillListener
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import require_control_source
 
