@@ -140,7 +140,7 @@ def run_chunk(
     began = clock()
     deadline = began + budget.milliseconds / 1000
     family = source.family.name
-    entries = _after(source, ledger.cursor(family))
+    entries = access.left_in(source, _after(ledger.cursor(family)))
     failed = partial(_failed, ledger, family, on_error)
     seen, done, size, now = 0, 0, 1, began
     finished = False
@@ -176,9 +176,9 @@ def _next_size(size: int, seen: int, elapsed: float, left: float) -> int:
     return max(1, min(2 * size, in_time, _BLOCK))
 
 
-def _after(source: Source[Any], cursor: bytes | None) -> Iterator[tuple[Key, Any]]:
+def _after(cursor: bytes | None) -> Span:
     # The least key greater than the cursor is the cursor with a zero byte behind it.
-    return source.family.scan(Span(lower=None if cursor is None else cursor + b"\x00"))
+    return Span(lower=None if cursor is None else cursor + b"\x00")
 
 
 def _failed(
