@@ -20,7 +20,7 @@ from statemigrate.errors import TransformError
 from statemigrate.families import Key, MeasuredFamily, Source, Span
 
 OnError = Literal["raise", "quarantine"]
-_BLOCK, _SECONDS = 1_024, 0.02
+_BLOCK, _SECONDS = 4_096, 0.02
 """Entries that are migrated at once, and for how long, at the most; large values are fewer."""
 
 
