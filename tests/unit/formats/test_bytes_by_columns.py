@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -184,6 +185,49 @@ def test_columns_of_other_types_and_names_are_not_written() -> None:
         assert fmt.encode_columns(array) is None
 
 
+def test_a_slice_of_columns_gives_the_bytes_of_its_rows() -> None:
+    fmt = Struct(
+        "b BOOLEAN, i INT, n BIGINT NOT NULL, f FLOAT, d DOUBLE, t STRING, m DECIMAL(9,2), "
+        "w DECIMAL(38,3), at TIMESTAMP, s STRUCT<b: BOOLEAN NOT NULL, t: STRING NOT NULL>"
+    )
+    values = list(made_up_values(fmt, 60))
+    array = plain_array(values, _nullable(arrow_type(fmt.schema)))
+    for start in (1, 7, 8, 13):
+        assert fmt.encode_columns(array.slice(start, 40)) == fmt.encode_many(values[start:][:40])
+
+
+def _avro(kind: Any) -> Avro:
+    return Avro({"type": "record", "name": "r", "fields": [{"name": "f", "type": kind}]})
+
+
+def test_decimals_take_as_few_bytes_as_they_need() -> None:
+    fmt = _avro({"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 0})
+    edges = {s * (1 << n) + d for n in range(60) for s in (1, -1) for d in (-1, 0, 1)}
+    values = [{"f": Decimal(n)} for n in sorted(edges) if abs(n) < 10**18]
+    stored = fmt.encode_many(values)
+    array = fmt.decode_columns(stored)
+    assert plain_values(array) == values
+    assert fmt.encode_columns(array) == stored
+    # Two bytes for what has room in one are a value too, and one that is left to `decode`, if not
+    # read as the same.
+    padded = fmt.decode_columns([b"\x04\x00\x05"])
+    assert padded is None or plain_values(padded) == [fmt.decode(b"\x04\x00\x05")]
+
+
+@pytest.mark.parametrize("local", ["", "local-"])
+def test_milliseconds_are_those_that_python_has_and_whole(local: str) -> None:
+    fmt = _avro({"type": "long", "logicalType": f"{local}timestamp-millis"})
+    number = _avro("long")
+    last = 253_402_300_799_999
+    array = fmt.decode_columns([number.encode({"f": n}) for n in (last, -62_135_596_800_000)])
+    assert [each["f"].year for each in plain_values(array)] == [9999, 1]
+    for beyond in (last + 1, -62_135_596_800_001, 2**62):
+        assert fmt.decode_columns([number.encode({"f": beyond})]) is None
+    kind = pa.struct([("f", pa.timestamp("us", None if local else "UTC"))])
+    for micros, is_whole in ((1_000, True), (1_001, False), (-1, False)):
+        assert (fmt.encode_columns(pa.array([{"f": micros}], kind)) is not None) == is_whole
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -196,7 +240,7 @@ def test_columns_of_other_types_and_names_are_not_written() -> None:
     ],
 )
 def test_a_format_with_what_has_no_columns_says_so(kind: Any) -> None:
-    fmt = Avro({"type": "record", "name": "r", "fields": [{"name": "f", "type": kind}]})
+    fmt = _avro(kind)
     assert not fmt.has_columns
     assert fmt.decode_columns([b"\x00"]) is None
     assert fmt.encode_columns(pa.array([{"f": 1}])) is None
