@@ -151,6 +151,12 @@ class Format(ABC):
             # Something about one of these values is not as usual.
             return None
 
+    def takes_nulls_of(self, array: Any) -> bool:
+        """Say whether an Arrow array of the format's types has nulls only where None is a value."""
+        from statemigrate.formats.avro.columns_writing import has_nulls_only_where_allowed
+
+        return has_nulls_only_where_allowed(self.schema, array)
+
     def conform(self, value: Value) -> Value:
         """Return ``value`` as reading it back would: converted if needed, with defaults filled in.
 

@@ -14,11 +14,15 @@ FEW = 192
 
 @dataclass(frozen=True)
 class ColumnWay:
-    """Takes bytes of the format ``before`` to bytes of the format ``after``, through lenses."""
+    """Takes bytes of the format ``before`` to bytes of the format ``after``, through lenses.
+
+    ``between`` are the formats that a value has from one of the ``functions`` to the next.
+    """
 
     before: Format
     after: Format
     functions: tuple[Callable[[Any], Any], ...]
+    between: tuple[Format, ...] = ()
 
     def leads(self, before: Format, after: Format) -> bool:
         """Whether these are its formats."""
@@ -36,13 +40,20 @@ class ColumnWay:
         array = self.before.decode_columns(stored)
         if array is None:
             return None
-        import pyarrow as pa
-
-        table = pa.table({"value": array})
         try:
-            for function in self.functions:
-                table = function(table)
+            for function, fmt in zip(self.functions, (*self.between, None), strict=True):
+                array = _through(function, array)
+                # A way back may make None of what its format has in every value.
+                if fmt is not None and not fmt.takes_nulls_of(array):
+                    return None
         except Exception:
             # A lens does not take one of the values, and names it when they go one by one.
             return None
-        return self.after.encode_columns(table.column("value").combine_chunks())
+        return self.after.encode_columns(array)
+
+
+def _through(function: Callable[[Any], Any], array: Any) -> Any:
+    import pyarrow as pa
+
+    made = function(pa.table({"value": array})).column("value")
+    return made.chunk(0) if made.num_chunks == 1 else made.combine_chunks()

@@ -360,7 +360,8 @@ class MigrationPath:
         before = self.steps[0].before if self.steps else None
         if before is None or not (before.has_columns and self.steps[-1].format.has_columns):
             return None
-        return ColumnWay(before, self.steps[-1].format, tuple(functions))
+        *between, after = (step.format for step in self.steps)
+        return ColumnWay(before, after, tuple(functions), tuple(between))
 
     def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:
         """`apply` for many values; where it raises, `apply` says for which of them.

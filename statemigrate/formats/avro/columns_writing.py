@@ -62,6 +62,24 @@ def write_columns(record: Record, array: Any) -> list[bytes]:
     return found
 
 
+def has_nulls_only_where_allowed(node: Node, array: Any, present: Numbers | None = None) -> bool:
+    """Whether each null of an array is in a field that may be None; ``present`` are rows with it.
+
+    The types of the array are those of the record.
+    """
+    if isinstance(node, Union):
+        _, node = present_branch(node)
+        if array.null_count:
+            has = _valid(array)
+            present = has if present is None else has & present
+    elif array.null_count and (present is None or (present & ~_valid(array)).any()):
+        return False
+    return not isinstance(node, Record) or all(
+        has_nulls_only_where_allowed(field.type, array.field(place), present)
+        for place, field in enumerate(node.fields)
+    )
+
+
 class _Writing:
     """Appends to each of so many rows; where ``present`` is False nothing is appended to a row."""
 

@@ -148,19 +148,22 @@ def test_one_value_that_a_lens_does_not_take_leaves_all_to_go_one_by_one() -> No
 
 @pytest.mark.usefixtures("_few")
 def test_what_may_not_fit_the_format_between_two_scripts_goes_one_by_one() -> None:
-    old = Struct("item STRUCT<price: INT NOT NULL, title: STRING>, k INT")
-    first = Change.of(lens(rename("k", "number")), old)
+    item = "STRUCT<price: INT NOT NULL, title: STRING>"
+    first = Change.of(lens(add("item", item)), Struct("k INT"))
     second = Change.of(lens(move("item.title", "title")), first.new)
     lineage = lineage_of(first, second)
     assert lineage.path("base", "r1").columns is not None
-    assert lineage.path("r1", "base").columns is None
-    back = lineage.path("r1", "r0").columns
-    # At the end it is the format that refuses it.
-    fits, unfit = ({"item": None, "number": 1, "title": each} for each in (None, "lamp"))
+    whole, back = lineage.path("r1", "base").columns, lineage.path("r1", "r0").columns
+    assert whole is not None
     assert back is not None
-    assert back.bytes_of([second.new.encode(fits)]) == [first.new.encode(
-        {"item": None, "number": 1})]  # fmt: skip
-    assert back.bytes_of([second.new.encode(unfit)]) is None
+    fits, unfit = (
+        second.new.encode({"item": None, "k": 1, "title": each}) for each in (None, "lamp")
+    )
+    assert whole.bytes_of([fits]) == [first.old.encode({"k": 1})]
+    assert back.bytes_of([fits]) == [first.new.encode({"k": 1, "item": None})]
+    # Here the format between the two refuses it, there the one at the end.
+    assert whole.bytes_of([fits, unfit]) is None
+    assert back.bytes_of([fits, unfit]) is None
 
 
 def test_damaged_bytes_leave_all_to_go_one_by_one() -> None:
