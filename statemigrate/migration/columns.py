@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,20 +10,24 @@ from typing import Any
 from statemigrate.formats import Format
 
 FEW = 192
-"""Values that are not worth their columns, whose fixed cost is that of some two hundred values."""
+"""Values that are not worth their columns, whose fixed cost is that of so many by themselves."""
+LOADING = 8_192
+"""Values that are not worth loading Arrow, which takes as long as so many by themselves."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ColumnWay:
     """Takes bytes of the format ``before`` to bytes of the format ``after``, through lenses.
 
     ``between`` are the formats that a value has from one of the ``functions`` to the next.
+    ``passed`` is how many went one by one for want of Arrow, which is loaded once there are many.
     """
 
     before: Format
     after: Format
     functions: tuple[Callable[[Any], Any], ...]
     between: tuple[Format, ...] = ()
+    passed: int = 0
 
     def leads(self, before: Format, after: Format) -> bool:
         """Whether these are its formats."""
@@ -35,7 +40,7 @@ class ColumnWay:
         None where there are few of them, or where something about one is not as usual: it has to go
         by itself, which says what is wrong.
         """
-        if len(stored) < FEW:
+        if len(stored) < FEW or not self._is_worth_loading(len(stored)):
             return None
         array = self.before.decode_columns(stored)
         if array is None:
@@ -50,6 +55,16 @@ class ColumnWay:
             # A lens does not take one of the values, and names it when they go one by one.
             return None
         return self.after.encode_columns(array)
+
+    def _is_worth_loading(self, number: int) -> bool:
+        if _is_loaded() or self.passed >= LOADING:
+            return True
+        self.passed += number
+        return False
+
+
+def _is_loaded() -> bool:
+    return "pyarrow.compute" in sys.modules
 
 
 def _through(function: Callable[[Any], Any], array: Any) -> Any:

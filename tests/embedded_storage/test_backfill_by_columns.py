@@ -85,6 +85,7 @@ def backfilled(place, state, on_error="raise", written=()):
 @pytest.fixture
 def blocks(monkeypatch):
     """How many values went by columns, block by block."""
+    monkeypatch.setattr(columns, "LOADING", 0)
     found = []
     bytes_of = ColumnWay.bytes_of
 

@@ -28,7 +28,7 @@ from statemigrate.lenses import (
     scale,
 )
 from statemigrate.migration import Lineage, Migration, MigrationPath, columns
-from statemigrate.migration.columns import FEW
+from statemigrate.migration.columns import FEW, LOADING
 
 
 def lineage_of(*changes: Change) -> Lineage:
@@ -58,8 +58,14 @@ def one_by_one(path: MigrationPath, old: Format, new: Format, stored: Sequence[b
 
 
 @pytest.fixture
+def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "LOADING", 0)
+
+
+@pytest.fixture
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "FEW", 1)
+    monkeypatch.setattr(columns, "LOADING", 0)
 
 
 @pytest.mark.usefixtures("_few")
@@ -129,6 +135,21 @@ def test_lenses_in_a_chain_go_by_columns_up_and_down() -> None:
         assert path.columns.bytes_of(plain) == one_by_one(path, old, new, plain)
 
 
+def test_few_values_are_not_worth_loading_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = False
+    monkeypatch.setattr(columns, "_is_loaded", lambda: loaded)
+    path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
+    stored = [ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})] * 1_024
+    assert path.columns is not None
+    blocks = [path.columns.bytes_of(stored) is not None for _ in range(LOADING // 1_024 + 2)]
+    assert blocks == [False] * (LOADING // 1_024) + [True] * 2
+    loaded = True
+    path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
+    assert path.columns is not None
+    assert path.columns.bytes_of(stored) is not None
+
+
+@pytest.mark.usefixtures("_loaded")
 def test_few_values_are_not_worth_their_columns() -> None:
     path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
     data = ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})
@@ -137,6 +158,7 @@ def test_few_values_are_not_worth_their_columns() -> None:
     assert path.columns.bytes_of([data] * FEW) is not None
 
 
+@pytest.mark.usefixtures("_loaded")
 def test_one_value_that_a_lens_does_not_take_leaves_all_to_go_one_by_one() -> None:
     change = Change.of(lens(cast("n", "TINYINT", unfit="fail")), Struct("n BIGINT"))
     path = lineage_of(change).path("base", "r0")
@@ -166,6 +188,7 @@ def test_what_may_not_fit_the_format_between_two_scripts_goes_one_by_one() -> No
     assert back.bytes_of([fits, unfit]) is None
 
 
+@pytest.mark.usefixtures("_loaded")
 def test_damaged_bytes_leave_all_to_go_one_by_one() -> None:
     path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
     data = ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})
