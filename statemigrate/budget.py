@@ -20,8 +20,11 @@ from statemigrate.errors import TransformError
 from statemigrate.families import Key, MeasuredFamily, Source, Span
 
 OnError = Literal["raise", "quarantine"]
-_BLOCK, _SECONDS = 4_096, 0.02
-"""Entries that are migrated at once, and for how long, at the most; large values are fewer."""
+_BLOCK, _SECONDS, _PART = 4_096, 0.02, 0.05
+"""Entries that are migrated at once, and for how long, at the most; large values are fewer.
+
+So many seconds, or that part of a budget with much time, as where the query is stopped.
+"""
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,7 @@ def run_chunk(
     """
     began = clock()
     deadline = began + budget.milliseconds / 1000
+    longest = max(_SECONDS, budget.milliseconds / 1000 * _PART)
     family = source.family.name
     entries = access.left_in(source, _after(ledger.cursor(family)))
     failed = partial(_failed, ledger, family, on_error)
@@ -152,7 +156,8 @@ def run_chunk(
         if block:
             ledger.set_cursor(family, block[-1][0])
         now = clock()
-        size = _next_size(size, seen, now - began, deadline - now)
+        time_left = min(deadline - now, longest)
+        size = _next_size(size, seen, now - began, time_left)
     return Chunk(done, seen - done, (now - began) * 1000, finished)
 
 
@@ -172,8 +177,8 @@ def _block(
 
 def _next_size(size: int, seen: int, elapsed: float, left: float) -> int:
     """Entries to be taken at once next: no more than there is time for, as fast as so far."""
-    in_time = int(seen / elapsed * min(left, _SECONDS)) if elapsed > 0 else _BLOCK
-    return max(1, min(2 * size, in_time, _BLOCK))
+    in_time = min(seen / elapsed * left, _BLOCK) if elapsed > 0 else _BLOCK
+    return max(1, min(2 * size, int(in_time)))
 
 
 def _after(cursor: bytes | None) -> Span:
