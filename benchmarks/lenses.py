@@ -1,4 +1,4 @@
-"""Declared changes: a value by itself, a chain of scripts, and a rewrite.
+"""Declared changes: a value by itself, a chain of scripts, a rewrite, and stored values by columns.
 
 By the time of the processor, in turn with what they are compared with. The functions by hand are
 those that one writes: a new dict, with what stays named field by field.
@@ -7,18 +7,30 @@ those that one writes: a new dict, with what stays named field by field.
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from benchmarks.measuring import Result, in_turn, median_ratio
 from benchmarks.records import KINDS, RecordKind, Value, least
 from benchmarks.rewrites import lens_against_columns
+from benchmarks.states import key_of, place
+from statemigrate.access import DualAccess
+from statemigrate.budget import Budget, run_chunk
+from statemigrate.deployment import StoredFamily
+from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition
+from statemigrate.families import Source
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, Complement, add, cast, drop, lens, move, rename, scale
-from statemigrate.migration import Lineage, Migration
+from statemigrate.migration import Lineage, Migration, MigrationPath
+from statemigrate.migration.columns import LOADING
+from statemigrate.processor.garbage import few_collections
 
 _SCRIPTS = 30
+_BLOCK = 4_096
 _CENTS = Decimal("0.01")
 _ORDER = lens(
     rename("session", "visit"),
@@ -31,7 +43,7 @@ _ORDER = lens(
 
 
 def measure(values: int = 20_000, rounds: int = 5, rows: int = 1_000_000) -> list[Result]:
-    """Values of 3 and 20 fields against functions by hand, a chain, a rewrite, complements."""
+    """Values against functions by hand, a chain, a rewrite, complements, and many by columns."""
     small, order = KINDS[0], KINDS[1]
     return [
         _by_hand(small, lens(rename("name", "title"), scale("n", 2)), _small, values, rounds),
@@ -45,6 +57,8 @@ def measure(values: int = 20_000, rounds: int = 5, rows: int = 1_000_000) -> lis
         _chain(order, values, rounds),
         lens_against_columns(rows, rounds),
         _with_complements(order, values, rounds),
+        _by_columns(order, values, rounds),
+        _backfill(order, values, rounds),
     ]
 
 
@@ -139,18 +153,7 @@ def _chain(kind: RecordKind, count: int, rounds: int) -> Result:
 
 def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
     """Stored values that go up and come back, and what each way leaves behind, stored too."""
-    change = Change.of(_ORDER, Struct(kind.ddl))
-    script = Migration(
-        store="orders",
-        revision="r0",
-        down_revision=None,
-        old=change.old,
-        new=change.new,
-        upgrade=change.upgrade,
-        downgrade=change.downgrade,
-        change=change,
-    )
-    lineage = Lineage.build("orders", [script])
+    change, lineage = _one_script(kind)
     up, back = lineage.path("base", "r0"), lineage.path("r0", "base")
     stored = [change.old.encode(kind.value(number)) for number in range(count)]
 
@@ -171,3 +174,86 @@ def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
     what = f"complements of {kind.name}, up and back"
     ratio = median_ratio(with_them, without)
     return Result(what, "time a stored value against without", ratio, "at most", 3.0, figures)
+
+
+def _one_script(kind: RecordKind) -> tuple[Change, Lineage]:
+    change = Change.of(_ORDER, Struct(kind.ddl))
+    script = Migration(
+        store="orders",
+        revision="r0",
+        down_revision=None,
+        old=change.old,
+        new=change.new,
+        upgrade=change.upgrade,
+        downgrade=change.downgrade,
+        change=change,
+    )
+    return change, Lineage.build("orders", [script])
+
+
+def _by_columns(kind: RecordKind, count: int, rounds: int) -> Result:
+    """Stored values that become other stored values, in blocks as a backfill takes them."""
+    change, lineage = _one_script(kind)
+    path = lineage.path("base", "r0")
+    stored = [change.old.encode(kind.value(number)) for number in range(count)]
+    blocks = [stored[start : start + _BLOCK] for start in range(0, count, _BLOCK)]
+
+    def alone(block: list[bytes]) -> list[bytes]:
+        return change.new.encode_many(path.apply_many(change.old.decode_many(block)))
+
+    def together(block: list[bytes]) -> list[bytes]:
+        assert path.columns is not None
+        found = path.columns.bytes_of(block)
+        assert found is not None
+        return found
+
+    path.columns.passed = LOADING  # type: ignore[union-attr]
+    assert [together(each) for each in blocks] == [alone(each) for each in blocks]
+    columns, itself = _in_turn(together, alone, blocks, rounds)
+    a_value = len(blocks) / count
+    figures = {
+        "by_columns_microseconds": [each * a_value for each in columns],
+        "by_itself_microseconds": [each * a_value for each in itself],
+    }
+    what = f"stored values of {kind.name} by columns"
+    ratio = median_ratio(itself, columns)
+    return Result(what, "values/s against one by one", ratio, "at least", 3.0, figures)
+
+
+def _backfill(kind: RecordKind, count: int, rounds: int) -> Result:
+    """A partition's backfill within a process, without opening and committing."""
+    change, lineage = _one_script(kind)
+    path = lineage.path("base", "r0")
+    old = StoredFamily("orders", "base", change.old)
+    new = StoredFamily("orders@r0", "r0", change.new)
+    with place() as at:
+        partition = Partition(at, PartitionState(), 0)
+        written = partition.target(old, "value")
+        for number in range(count):
+            written.put(key_of(number), kind.value(number))
+        state = partition.commit(snapshot=True)
+
+        def migrated(way: MigrationPath) -> float:
+            partition = Partition(at, state, 1)
+            source: Source[Value] = Source(partition.source(old, "value"), way)
+            access: DualAccess[Value] = DualAccess(
+                "orders", partition.target(new, "value"), [source]
+            )
+            began = time.process_time()
+            with few_collections():
+                chunk = run_chunk(access, source, partition, Budget(count, 1e9))
+            passed = time.process_time() - began
+            assert chunk.migrated == count
+            partition.abandon()
+            return passed / count * 1e6
+
+        # A function around the lenses, as a script by hand is one.
+        alone = replace(path, steps=(replace(path.steps[0], change=None),))
+        assert alone.columns is None
+        migrated(path), migrated(alone)
+        columns, itself = in_turn(lambda: migrated(path), lambda: migrated(alone), rounds)
+    figures = {"by_columns_microseconds": columns, "by_itself_microseconds": itself}
+    what = f"a partition's backfill, {kind.name}, by columns"
+    ratio = median_ratio(itself, columns)
+    return Result(what, "values/s of a processor against one by one", ratio, "at least", 2.5,
+                  figures)  # fmt: skip

@@ -15,6 +15,7 @@ from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.families import (
     BlockFamily,
     Counts,
+    EncodedBlockFamily,
     Family,
     Key,
     ListFamily,
@@ -29,6 +30,7 @@ from statemigrate.migration import MigrationPath
 if TYPE_CHECKING:
     from statemigrate.complements import Complements
     from statemigrate.lenses import Complement
+    from statemigrate.migration.columns import ColumnWay
 
 V = TypeVar("V")
 _NO_KEY: Any = object()
@@ -169,14 +171,22 @@ class DualAccess(Generic[V]):
         self._migrate(source, key, *self._converted(source, key, value))
         self.counts.backfilled += 1
 
+    def left_in(self, source: Source[V], span: Span) -> Iterator[tuple[Key, V | bytes]]:
+        """The entries of a source for `backfill_many`: bytes where they may go by columns."""
+        family = source.family
+        if isinstance(family, EncodedBlockFamily) and self._columns(source) is not None:
+            return family.scan_encoded(span)
+        return family.scan(span)
+
     def backfill_many(
         self,
         source: Source[V],
-        entries: Sequence[tuple[Key, V]],
+        entries: Sequence[tuple[Key, V | bytes]],
         failed: Callable[[Key, TransformError], None],
     ) -> int:
         """`backfill` for entries in key order; how many of them went without an error.
 
+        All of them are values, or all the bytes of values: `left_in` has them as is best.
         ``failed`` gets each value that does not migrate; it raises or goes on to the next.
         """
         keys = [key for key, _ in entries]
@@ -195,7 +205,9 @@ class DualAccess(Generic[V]):
                 done += 1
         return done
 
-    def _backfilled_at_once(self, source: Source[V], keys: list[Key], values: list[V]) -> bool:
+    def _backfilled_at_once(
+        self, source: Source[V], keys: list[Key], values: list[V | bytes]
+    ) -> bool:
         """Migrate a block of entries if nothing is special about any of them."""
         old, new = source.family, self.target
         if not keys or not (isinstance(old, BlockFamily) and isinstance(new, BlockFamily)):
@@ -208,7 +220,7 @@ class DualAccess(Generic[V]):
         ):
             return False
         try:
-            new.put_many(keys, self._convert_many(source.way, values))
+            self._put_converted(source, keys, values)
         except (TransformError, ValueMismatchError):
             return False
         old.delete_many(keys)
@@ -217,6 +229,28 @@ class DualAccess(Generic[V]):
         if source.family.is_drained():
             self._forget_drained()
         return True
+
+    def _put_converted(self, source: Source[V], keys: list[Key], values: Sequence[Any]) -> None:
+        old: Any = source.family
+        new: Any = self.target
+        if isinstance(values[0], bytes):
+            way = self._columns(source)
+            made = None if way is None else way.bytes_of(values)
+            if made is not None:
+                new.put_many_encoded(keys, made)
+                return
+            values = old.format.decode_many(values)
+        new.put_many(keys, self._convert_many(source.way, values))
+
+    def _columns(self, source: Source[V]) -> ColumnWay | None:
+        """The way by columns of values of a source, if they go so into the target."""
+        old, new = source.family, self.target
+        if source.path is None or self.complements is not None:
+            return None
+        if not (isinstance(old, EncodedBlockFamily) and isinstance(new, EncodedBlockFamily)):
+            return None
+        way = source.path.columns
+        return way if way is not None and way.leads(old.format, new.format) else None
 
     def _is_newer_elsewhere(self, source: Source[V], key: Key) -> bool:
         for each in self.sources:
@@ -334,6 +368,10 @@ class DualList(DualAccess[list[Value]]):
         found = self._find(key)
         if found is not None:
             self._touch(found[0], key, found[1])
+
+    def _columns(self, source: Source[list[Value]]) -> None:  # noqa: ARG002
+        """None: its elements are entries of their own."""
+        return
 
     def _convert(self, path: MigrationPath, old: list[Value]) -> list[Value]:
         return [path.apply(element) for element in old]

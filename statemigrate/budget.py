@@ -20,8 +20,11 @@ from statemigrate.errors import TransformError
 from statemigrate.families import Key, MeasuredFamily, Source, Span
 
 OnError = Literal["raise", "quarantine"]
-_BLOCK, _SECONDS = 1_024, 0.02
-"""Entries that are migrated at once, and for how long, at the most; large values are fewer."""
+_BLOCK, _SECONDS, _PART = 4_096, 0.02, 0.05
+"""Entries that are migrated at once, and for how long, at the most; large values are fewer.
+
+So many seconds, or that part of a budget with much time, as where the query is stopped.
+"""
 
 
 @dataclass(frozen=True)
@@ -139,8 +142,9 @@ def run_chunk(
     """
     began = clock()
     deadline = began + budget.milliseconds / 1000
+    longest = max(_SECONDS, budget.milliseconds / 1000 * _PART)
     family = source.family.name
-    entries = _after(source, ledger.cursor(family))
+    entries = access.left_in(source, _after(ledger.cursor(family)))
     failed = partial(_failed, ledger, family, on_error)
     seen, done, size, now = 0, 0, 1, began
     finished = False
@@ -152,7 +156,8 @@ def run_chunk(
         if block:
             ledger.set_cursor(family, block[-1][0])
         now = clock()
-        size = _next_size(size, seen, now - began, deadline - now)
+        time_left = min(deadline - now, longest)
+        size = _next_size(size, seen, now - began, time_left)
     return Chunk(done, seen - done, (now - began) * 1000, finished)
 
 
@@ -172,13 +177,13 @@ def _block(
 
 def _next_size(size: int, seen: int, elapsed: float, left: float) -> int:
     """Entries to be taken at once next: no more than there is time for, as fast as so far."""
-    in_time = int(seen / elapsed * min(left, _SECONDS)) if elapsed > 0 else _BLOCK
-    return max(1, min(2 * size, in_time, _BLOCK))
+    in_time = min(seen / elapsed * left, _BLOCK) if elapsed > 0 else _BLOCK
+    return max(1, min(2 * size, int(in_time)))
 
 
-def _after(source: Source[Any], cursor: bytes | None) -> Iterator[tuple[Key, Any]]:
+def _after(cursor: bytes | None) -> Span:
     # The least key greater than the cursor is the cursor with a zero byte behind it.
-    return source.family.scan(Span(lower=None if cursor is None else cursor + b"\x00"))
+    return Span(lower=None if cursor is None else cursor + b"\x00")
 
 
 def _failed(

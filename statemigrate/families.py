@@ -123,6 +123,19 @@ class EncodedFamily(Protocol):
         """Write bytes that ``format`` has made, or would make."""
 
 
+@runtime_checkable
+class EncodedBlockFamily(Protocol):
+    """A family that is both, and gives and takes the bytes of many values at once."""
+
+    format: Format
+
+    def scan_encoded(self, span: Span) -> Iterator[tuple[Key, bytes]]:
+        """`Family.scan` of the bytes."""
+
+    def put_many_encoded(self, keys: Sequence[Key], values: Sequence[bytes]) -> None:
+        """`BlockFamily.put_many` of bytes that ``format`` has made, or would make."""
+
+
 class ListFamily(Family[list[Value]], Protocol):
     """A family of list state: each value is the whole list of one key."""
 

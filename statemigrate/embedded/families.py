@@ -155,10 +155,13 @@ class RocksFamily:
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[Value]) -> None:
         """See `statemigrate.families.BlockFamily.put_many`."""
-        encoded = self._encode_many(values)
+        self.put_many_encoded(keys, self._encode_many(values))
+
+    def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """See `statemigrate.families.EncodedBlockFamily.put_many_encoded`."""
         self.flush()
         before = self._replaced.by_put(keys)
-        self._write_many(keys, before, encoded)
+        self._write_many(keys, before, values)
         self._ahead.clear()
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
@@ -173,7 +176,13 @@ class RocksFamily:
     def scan(self, span: Span) -> Iterator[tuple[bytes, Value]]:
         """See `statemigrate.families.Family.scan`."""
         self.flush()
-        return self._decoded(records(self._column, span), self._replaced.scan())
+        return self._decoded(self._blocks(records(self._column, span), self._replaced.scan()))
+
+    def scan_encoded(self, span: Span) -> Iterator[tuple[bytes, bytes]]:
+        """See `statemigrate.families.EncodedBlockFamily.scan_encoded`."""
+        self.flush()
+        blocks = self._blocks(records(self._column, span), self._replaced.scan())
+        return (entry for keys, values in blocks for entry in zip(keys, values, strict=True))
 
     def _write_block(
         self, keys: Sequence[bytes], before: Sequence[bytes | None], values: Sequence[bytes | None]
@@ -181,8 +190,14 @@ class RocksFamily:
         self._write_many(keys, self._replaced.by_block(keys, before), values)
 
     def _decoded(
-        self, entries: Iterator[tuple[bytes, bytes]], scan: int
+        self, blocks: Iterator[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> Iterator[tuple[bytes, Value]]:
+        for keys, values in blocks:
+            yield from zip(keys, self._decode_many(values), strict=True)
+
+    def _blocks(
+        self, entries: Iterator[tuple[bytes, bytes]], scan: int
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
         # Decoding many in a row is faster; starting with one keeps a look at the first one cheap.
         size, is_end = 1, False
         while not is_end:
@@ -191,7 +206,7 @@ class RocksFamily:
                 keys, values = zip(*block, strict=True)
                 self.scanned_bytes += sum(map(len, values))
                 self._replaced.scanned(scan, keys, values)
-                yield from zip(keys, self._decode_many(values), strict=True)
+                yield keys, values
             size = min(2 * size, _BLOCK)
 
     def is_drained(self) -> bool:

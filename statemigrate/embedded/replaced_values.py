@@ -216,7 +216,7 @@ def quarantine_prefix(family: str) -> bytes:
 # looks whether there are any where it puts them. What nobody has read is read here.
 
 
-_MOST = 4_096
+_MOST = 8_192
 """Scanned records that are remembered at most."""
 
 

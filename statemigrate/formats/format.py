@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.formats.avro.checks import check_of
+from statemigrate.formats.avro.column_types import has_columns
 from statemigrate.formats.avro.compiled_reading import compiled_row_reader
 from statemigrate.formats.avro.compiled_writing import (
     Columns,
@@ -113,6 +114,48 @@ class Format(ABC):
     def decode_many(self, values: Sequence[bytes]) -> list[Value]:
         """Read values, and raise, as `decode` does."""
         return self._read_many(values)
+
+    @cached_property
+    def has_columns(self) -> bool:
+        """Whether many values are read into columns and written from them; see `decode_columns`."""
+        return has_columns(self.schema)
+
+    def decode_columns(self, values: Sequence[bytes]) -> Any | None:
+        """Read values as one Arrow array of structs, without a plain value for any of them.
+
+        None where the format has no columns, or where one of the values is not as usual: `decode`
+        reads it then, or says what is wrong.
+        """
+        if not self.has_columns:
+            return None
+        from statemigrate.formats.avro.columns_reading import read_columns
+
+        try:
+            return read_columns(self.schema, values)
+        except Exception:
+            # Something about one of these values is not as usual.
+            return None
+
+    def encode_columns(self, array: Any) -> list[bytes] | None:
+        """Write the structs of an Arrow array as `encode` writes their plain values.
+
+        None where the format has no columns, or where `encode` has to convert or refuse a value.
+        """
+        if not self.has_columns:
+            return None
+        from statemigrate.formats.avro.columns_writing import write_columns
+
+        try:
+            return write_columns(self.schema, array)
+        except Exception:
+            # Something about one of these values is not as usual.
+            return None
+
+    def takes_nulls_of(self, array: Any) -> bool:
+        """Say whether an Arrow array of the format's types has nulls only where None is a value."""
+        from statemigrate.formats.avro.columns_writing import has_nulls_only_where_allowed
+
+        return has_nulls_only_where_allowed(self.schema, array)
 
     def conform(self, value: Value) -> Value:
         """Return ``value`` as reading it back would: converted if needed, with defaults filled in.

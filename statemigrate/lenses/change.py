@@ -96,6 +96,11 @@ class Change:
         """The way back of a table of entries."""
         return None if self.down is None else TableFunction(self.down, self.old.schema)
 
+    def in_columns(self, way: Way) -> TableFunction | None:
+        """A way of a table of entries; None where a function has to be called for each value."""
+        function = self.upgrade_table if way == "upgrade" else self.downgrade_table
+        return None if function is None or by_value(function.expression) else function
+
     def leading(self, way: Way) -> tuple[LensChain, Record]:
         """The lenses of a way, and the record that it leads to; a way back is there."""
         if way == "upgrade":

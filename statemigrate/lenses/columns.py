@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.formats.avro.column_types import primitive_type
 from statemigrate.formats.schema.nodes import (
     Array,
     Decimals,
@@ -196,34 +197,5 @@ def arrow_type(node: Node) -> Any:  # noqa: PLR0911  # one a kind
         case Fixed():
             return pa.binary()
         case Primitive():
-            return _primitive(node)
+            return primitive_type(node)
     raise AssertionError(node)
-
-
-def _primitive(node: Primitive) -> Any:
-    import pyarrow as pa
-
-    narrow = {"tinyint": pa.int8(), "smallint": pa.int16()}.get(node.narrow or "")
-    if narrow is not None:
-        return narrow
-    logical = {
-        "date": pa.date32(),
-        "time-micros": pa.time64("us"),
-        "timestamp-millis": pa.timestamp("us", "UTC"),
-        "timestamp-micros": pa.timestamp("us", "UTC"),
-        "local-timestamp-millis": pa.timestamp("us"),
-        "local-timestamp-micros": pa.timestamp("us"),
-        "day-time-interval": pa.duration("us"),
-        "year-month-interval": pa.int32(),
-    }
-    plain = {
-        "boolean": pa.bool_(),
-        "int": pa.int32(),
-        "long": pa.int64(),
-        "float": pa.float32(),
-        "double": pa.float64(),
-        "bytes": pa.binary(),
-        "string": pa.string(),
-        "null": pa.null(),
-    }
-    return logical[node.logical] if node.logical else plain[node.type]

@@ -11,6 +11,7 @@ from statemigrate.errors import TransformError, ValueMismatchError, shown, value
 from statemigrate.formats import Format, Value
 from statemigrate.formats.escaped_text import first_escaped, visible
 from statemigrate.formats.schema.matching import field_paths
+from statemigrate.migration.columns import ColumnWay
 from statemigrate.migration.migration import (
     BASE,
     Direction,
@@ -146,7 +147,14 @@ class Step:
         return is_up and self.change is not None and self.change.leaves_nothing
 
     @cached_property
-    def _there_fits(self) -> bool:
+    def by_columns(self) -> TableTransform | None:
+        """The transform of Arrow tables that lenses give, all of them in columns; else None."""
+        if self.change is None:
+            return None
+        return self.change.in_columns(self.direction)
+
+    @cached_property
+    def result_fits(self) -> bool:
         """Whether lenses make it certain that the transform needs neither a copy nor a check."""
         if self.change is None:
             return False
@@ -163,7 +171,7 @@ class Step:
     def _there(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._there(each) for each in value]
-        if self._there_fits:
+        if self.result_fits:
             return self.run(value)
         from statemigrate.lenses.differences import copied
 
@@ -335,6 +343,25 @@ class MigrationPath:
         from statemigrate.lenses.change import composed
 
         return composed(ways)
+
+    @cached_property
+    def columns(self) -> ColumnWay | None:
+        """The way of stored values by columns; None where a script has none.
+
+        Each has to be made of lenses without a function of the script. What one makes for the next
+        has to fit the format between them, which is not looked at.
+        """
+        functions = []
+        for step in self.steps:
+            function = None if step.only_by_rewriting else step.by_columns
+            if function is None or not (step is self.steps[-1] or step.result_fits):
+                return None
+            functions.append(function)
+        before = self.steps[0].before if self.steps else None
+        if before is None or not (before.has_columns and self.steps[-1].format.has_columns):
+            return None
+        *between, after = (step.format for step in self.steps)
+        return ColumnWay(before, after, tuple(functions), tuple(between))
 
     def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:
         """`apply` for many values; where it raises, `apply` says for which of them.

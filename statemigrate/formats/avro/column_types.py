@@ -1,0 +1,109 @@
+"""Which formats have a form in columns, and the Arrow types of their single values.
+
+pyarrow is loaded where it is used: what only looks at state is to begin at once.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from statemigrate.formats.schema.nodes import (
+    NULL,
+    Decimals,
+    Fixed,
+    Node,
+    Primitive,
+    Record,
+    Union,
+)
+from statemigrate.formats.schema.parsing import COLLATED
+
+LONG_DIGITS = 18
+"""Digits of any decimal that is a number of 64 bits."""
+_WIDEST = 16
+"""Bytes of a decimal that Arrow has in 128 bits."""
+_DEPTH = 16
+
+
+def has_columns(node: Node, depth: int = 0) -> bool:
+    """Whether values of a type are read into columns and written from them.
+
+    Lists, maps, unions with a choice, enums and bare ``fixed`` are not.
+    """
+    match node:
+        case Record():
+            return (
+                len(node.fields) > 0
+                and depth < _DEPTH
+                and all(has_columns(field.type, depth + 1) for field in node.fields)
+            )
+        case Union(branches=(one, other)):
+            present = other if one == NULL else one
+            return (one == NULL) != (other == NULL) and has_columns(present, depth)
+        case Fixed(decimals=Decimals() as decimals):
+            return 0 < node.size <= _WIDEST and decimals.precision <= _precision_of(node.size)
+        case Primitive(type="bytes", decimals=Decimals() as decimals):
+            return decimals.precision <= LONG_DIGITS
+        case Primitive():
+            return node.type != "null"
+    return False
+
+
+def _precision_of(size: int) -> int:
+    """The digits that any decimal of so many bytes may have."""
+    return len(str(1 << (8 * size - 1))) - 1
+
+
+def present_branch(union: Union) -> tuple[int, Node]:
+    """Of a type with null and one other: the other one, and its place."""
+    place = 1 if union.branches[0] == NULL else 0
+    return place, union.branches[place]
+
+
+def longest_text(node: Primitive) -> int | None:
+    """The characters that a text of CHAR or VARCHAR may have at the most."""
+    if node.type != "string" or node.narrow is None or node.narrow.startswith(COLLATED):
+        return None
+    return int(node.narrow.partition("(")[2].rstrip(")"))
+
+
+def primitive_type(node: Primitive) -> Any:
+    """The Arrow type of a single value that is no decimal."""
+    narrow = _arrow_types()["narrow"].get(node.narrow or "")
+    if narrow is not None:
+        return narrow
+    return _arrow_types()["logical"][node.logical] if node.logical else _plain(node.type)
+
+
+def _plain(name: str) -> Any:
+    return _arrow_types()["plain"][name]
+
+
+@cache
+def _arrow_types() -> dict[str, dict[str, Any]]:
+    import pyarrow as pa
+
+    return {
+        "narrow": {"tinyint": pa.int8(), "smallint": pa.int16()},
+        "logical": {
+            "date": pa.date32(),
+            "time-micros": pa.time64("us"),
+            "timestamp-millis": pa.timestamp("us", "UTC"),
+            "timestamp-micros": pa.timestamp("us", "UTC"),
+            "local-timestamp-millis": pa.timestamp("us"),
+            "local-timestamp-micros": pa.timestamp("us"),
+            "day-time-interval": pa.duration("us"),
+            "year-month-interval": pa.int32(),
+        },
+        "plain": {
+            "boolean": pa.bool_(),
+            "int": pa.int32(),
+            "long": pa.int64(),
+            "float": pa.float32(),
+            "double": pa.float64(),
+            "bytes": pa.binary(),
+            "string": pa.string(),
+            "null": pa.null(),
+        },
+    }

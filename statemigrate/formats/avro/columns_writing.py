@@ -1,0 +1,298 @@
+"""Arrow columns as the bytes of many values, written field after field for all of them at once.
+
+What lies between two texts is gathered in one buffer, with a few bytes to spare behind each row:
+every number is written as eight bytes, and the next one of its row covers what is too much. Arrow
+joins these bytes and the texts. Whatever the writer of one value might refuse, or has to convert,
+raises `Irregular`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statemigrate.formats.avro.column_types import longest_text, present_branch, primitive_type
+from statemigrate.formats.avro.columns_reading import LIMITS, Irregular, require
+from statemigrate.formats.schema.nodes import (
+    INTEGER_RANGES,
+    Decimals,
+    Fixed,
+    Node,
+    Primitive,
+    Record,
+    Union,
+)
+
+Numbers = npt.NDArray[Any]
+_U64 = np.uint64
+_SPARE = 8
+_MOST_BYTES = 1 << 30
+_MORE = np.array(
+    [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
+    + [0x8080808080808080] * 2,
+    _U64,
+)
+"""By the bytes of a number, the bits in the first eight that say that there are more."""
+# Twenty-eight bits apart, then fourteen, then seven: the bytes of a number.
+_APART = tuple(
+    (_U64(low), _U64(high), _U64(shift))
+    for low, high, shift in (
+        (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
+        (0x00003FFF00003FFF, 0x0FFFC0000FFFC000, 2),
+        (0x007F007F007F007F, 0x3F803F803F803F80, 1),
+    )
+)
+
+
+def write_columns(record: Record, array: Any) -> list[bytes]:
+    """The bytes of each struct of an array.
+
+    Raises `Irregular` or ``pyarrow.ArrowInvalid`` where one of them is none of the record, or has
+    to be looked at by itself.
+    """
+    require(len(array) > 0)
+    array.validate(full=True)
+    writing = _Writing(len(array))
+    writing.write(record, array, None)
+    found: list[bytes] = writing.joined().to_pylist()
+    return found
+
+
+def has_nulls_only_where_allowed(node: Node, array: Any, present: Numbers | None = None) -> bool:
+    """Whether each null of an array is in a field that may be None; ``present`` are rows with it.
+
+    The types of the array are those of the record.
+    """
+    if isinstance(node, Union):
+        _, node = present_branch(node)
+        if array.null_count:
+            has = _valid(array)
+            present = has if present is None else has & present
+    elif array.null_count and (present is None or (present & ~_valid(array)).any()):
+        return False
+    return not isinstance(node, Record) or all(
+        has_nulls_only_where_allowed(field.type, array.field(place), present)
+        for place, field in enumerate(node.fields)
+    )
+
+
+class _Writing:
+    """Appends to each of so many rows; where ``present`` is False nothing is appended to a row."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._pieces: list[Any] = []
+        self._words: list[tuple[Numbers, Any]] = []
+
+    def joined(self) -> Any:
+        """All that was appended, an array of bytes."""
+        self._end_piece()
+        if len(self._pieces) == 1:
+            return self._pieces[0]
+        return pc.binary_join_element_wise(*self._pieces, b"")
+
+    def write(self, node: Node, array: Any, present: Numbers | None) -> None:
+        match node:
+            case Record():
+                self._record(node, array, present)
+            case Union():
+                self._nullable(node, array, present)
+            case _:
+                if array.null_count:
+                    _require_present(array, present)
+                self._leaf(node, array, present)
+
+    def _record(self, record: Record, array: Any, present: Numbers | None) -> None:
+        require(pa.types.is_struct(array.type))
+        require([field.name for field in array.type] == [field.name for field in record.fields])
+        if array.null_count:
+            _require_present(array, present)
+        for place, field in enumerate(record.fields):
+            self.write(field.type, array.field(place), present)
+
+    def _nullable(self, union: Union, array: Any, present: Numbers | None) -> None:
+        place, other = present_branch(union)
+        if not array.null_count:
+            self._append(np.full(self._rows, 2 * place, _U64), _sizes(1, present))
+            self.write(other, array, present)
+            return
+        has = _valid(array)
+        self._append(np.where(has, _U64(2 * place), _U64(2 - 2 * place)), _sizes(1, present))
+        self.write(other, array, has if present is None else has & present)
+
+    def _leaf(self, node: Node, array: Any, present: Numbers | None) -> None:
+        match node:
+            case Fixed(decimals=Decimals() as decimals):
+                self._fixed(node.size, decimals, array, present)
+            case Primitive(type="bytes", decimals=Decimals() as decimals):
+                self._bytes_decimal(decimals, array, present)
+            case Primitive():
+                require(array.type == primitive_type(node))
+                self._primitive(node, array, present)
+            case _:
+                raise Irregular
+
+    def _primitive(self, node: Primitive, array: Any, present: Numbers | None) -> None:
+        match node.type:
+            case "string" | "bytes":
+                self._text(longest_text(node), array, present)
+            case "boolean":
+                bits = np.frombuffer(array.buffers()[1], np.uint8)
+                found = np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
+                self._append(found.astype(_U64), _sizes(1, present))
+            case "double":
+                self._append(_content(array, _U64), _sizes(8, present))
+            case "float":
+                self._append(_content(array, np.uint32).astype(_U64), _sizes(4, present))
+            case _:
+                self._integer(node, array, present)
+
+    def _integer(self, node: Primitive, array: Any, present: Numbers | None) -> None:
+        number = _content(array, f"i{array.type.bit_width // 8}").astype(np.int64, copy=False)
+        if present is not None:
+            number = np.where(present, number, 0)
+        if node.logical in LIMITS:
+            low, high = LIMITS[node.logical]
+            require(low <= number.min() and number.max() <= high)
+        if node.logical in ("timestamp-millis", "local-timestamp-millis"):
+            number = _whole(number, 1000)
+        if node.logical == "time-micros" and node.narrow is not None:
+            _whole(number, 10 ** (6 - int(node.narrow[5:-1])))
+        if node.narrow in INTEGER_RANGES or node.type == "int":
+            low, high = INTEGER_RANGES[node.narrow if node.narrow in INTEGER_RANGES else "int"]
+            require(low <= number.min() and number.max() <= high)
+        self._number(number, present)
+
+    def _number(self, number: Numbers, present: Numbers | None) -> None:
+        """Numbers of 64 bits: zigzag, seven bits a byte, the lowest first."""
+        raw = ((number << 1) ^ (number >> 63)).view(_U64)
+        top = int(raw.max())
+        if top < 128:
+            self._append(raw, _sizes(1, present))
+            return
+        sizes = np.ones(self._rows, np.int64)
+        for bits in range(7, top.bit_length(), 7):
+            sizes += raw >= _U64(1 << bits)
+        word = raw & _U64((1 << 56) - 1)
+        for low, high, shift in _APART:
+            word = (word & low) | ((word & high) << shift)
+        word |= _MORE[sizes]
+        if top >> 56 == 0:
+            self._append(word, _where(present, sizes))
+            return
+        self._append(word, _where(present, np.minimum(sizes, 8)))
+        rest = (raw >> _U64(56)) & _U64(127)
+        rest |= np.where(sizes > 9, _U64(0x180), _U64(0))
+        self._append(rest, _where(present, np.maximum(sizes - 8, 0)))
+
+    def _text(self, longest: int | None, array: Any, present: Numbers | None) -> None:
+        if longest is not None:
+            require((pc.max(pc.utf8_length(array)).as_py() or 0) <= longest)
+        if pa.types.is_string(array.type):
+            array = array.view(pa.binary())
+        if array.null_count:
+            array = pc.fill_null(array, b"")
+        sizes = pc.binary_length(array).to_numpy().astype(np.int64)
+        if present is not None and sizes[~present].any():
+            array = pc.if_else(pa.array(present), array, b"")
+            sizes = np.where(present, sizes, 0)
+        self._number(sizes, present)
+        self._end_piece()
+        self._pieces.append(array)
+
+    def _fixed(self, size: int, decimals: Decimals, array: Any, present: Numbers | None) -> None:
+        """A decimal in bytes of one size, the highest first."""
+        low, high = _decimal_words(decimals, array)
+        if size > 8:
+            self._append_high_first(high, size - 8, present)
+            self._append_high_first(low, 8, present)
+        else:
+            self._append_high_first(low, size, present)
+
+    def _append_high_first(self, word: Numbers, size: int, present: Numbers | None) -> None:
+        self._append((word << _U64(64 - 8 * size)).byteswap(), _sizes(size, present))
+
+    def _bytes_decimal(self, decimals: Decimals, array: Any, present: Numbers | None) -> None:
+        """A decimal in as few bytes as it takes, behind their number."""
+        word, _ = _decimal_words(decimals, array)
+        number = word.view(np.int64)
+        if present is not None:
+            number = np.where(present, number, 0)
+        magnitude = np.where(number < 0, ~number, number)
+        sizes = np.ones(self._rows, np.int64)
+        for size in range(1, 8):
+            sizes += magnitude >= 1 << (8 * size - 1)
+        self._append(2 * sizes.view(_U64), _sizes(1, present))
+        unused = _U64(64) - _U64(8) * sizes.view(_U64)
+        self._append((number.view(_U64) << unused).byteswap(), _where(present, sizes))
+
+    def _append(self, word: Numbers, size: Any) -> None:
+        """Append the first bytes of a word to each row: so many, or as many as a size says."""
+        self._words.append((word, size))
+
+    def _end_piece(self) -> None:
+        """Make one array of the words since the last text."""
+        if not self._words:
+            return
+        sizes = sum([size for _, size in self._words], np.zeros(self._rows, np.int64))
+        ends = np.cumsum(sizes + _SPARE)
+        require(ends[-1] < _MOST_BYTES)
+        out = np.zeros(int(ends[-1]) + _SPARE, np.uint8)
+        words = np.ndarray((len(out) - 7,), "<u8", out, strides=(1,))
+        start = ends - (sizes + _SPARE)
+        at = start.copy()
+        for word, size in self._words:
+            words[at] = word
+            at += size
+        self._words = []
+        # What is to spare is an entry between two rows.
+        offsets = np.empty(2 * self._rows, np.int32)
+        offsets[::2], offsets[1::2] = start, at
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(out)]
+        every = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, 0)
+        self._pieces.append(every.take(pa.array(2 * np.arange(self._rows, dtype=np.int32))))
+
+
+def _require_present(array: Any, present: Numbers | None) -> None:
+    """Where a row has a value there must be one."""
+    require(present is not None and not (present & ~_valid(array)).any())
+
+
+def _valid(array: Any) -> Numbers:
+    found: Numbers = pc.is_valid(array).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _content(array: Any, kind: Any) -> Numbers:
+    """The numbers in memory, whatever stands where there is none."""
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(array), kind)
+    found = np.frombuffer(buffer, kind)
+    return found[array.offset : array.offset + len(array)]
+
+
+def _decimal_words(decimals: Decimals, array: Any) -> tuple[Numbers, Numbers]:
+    """The low and the high 64 bits of decimals that have been validated."""
+    require(array.type == pa.decimal128(decimals.precision, decimals.scale))
+    pairs = np.frombuffer(array.buffers()[1], _U64).reshape(-1, 2)
+    pairs = pairs[array.offset : array.offset + len(array)]
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _whole(number: Numbers, unit: int) -> Numbers:
+    made = number // unit
+    require((made * unit == number).all())
+    return made
+
+
+def _sizes(size: int, present: Numbers | None) -> Any:
+    return size if present is None else size * present.astype(np.int64)
+
+
+def _where(present: Numbers | None, sizes: Numbers) -> Numbers:
+    return sizes if present is None else np.where(present, sizes, 0)

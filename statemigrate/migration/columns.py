@@ -1,0 +1,74 @@
+"""Many stored values to another format by columns, without a plain value for any of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from statemigrate.formats import Format
+
+FEW = 192
+"""Values that are not worth their columns, whose fixed cost is that of so many by themselves."""
+LOADING = 8_192
+"""Values that are not worth loading Arrow, which takes as long as so many by themselves."""
+
+
+@dataclass
+class ColumnWay:
+    """Takes bytes of the format ``before`` to bytes of the format ``after``, through lenses.
+
+    ``between`` are the formats that a value has from one of the ``functions`` to the next.
+    ``passed`` is how many went one by one for want of Arrow, which is loaded once there are many.
+    """
+
+    before: Format
+    after: Format
+    functions: tuple[Callable[[Any], Any], ...]
+    between: tuple[Format, ...] = ()
+    passed: int = 0
+
+    def leads(self, before: Format, after: Format) -> bool:
+        """Whether these are its formats."""
+        found = (before.fingerprint, after.fingerprint)
+        return found == (self.before.fingerprint, self.after.fingerprint)
+
+    def bytes_of(self, stored: Sequence[bytes]) -> list[bytes] | None:
+        """What each becomes, in the bytes that it has value by value.
+
+        None where there are few of them, or where something about one is not as usual: it has to go
+        by itself, which says what is wrong.
+        """
+        if len(stored) < FEW or not self._is_worth_loading(len(stored)):
+            return None
+        array = self.before.decode_columns(stored)
+        if array is None:
+            return None
+        try:
+            for function, fmt in zip(self.functions, (*self.between, None), strict=True):
+                array = _through(function, array)
+                # A way back may make None of what its format has in every value.
+                if fmt is not None and not fmt.takes_nulls_of(array):
+                    return None
+        except Exception:
+            # A lens does not take one of the values, and names it when they go one by one.
+            return None
+        return self.after.encode_columns(array)
+
+    def _is_worth_loading(self, number: int) -> bool:
+        if _is_loaded() or self.passed >= LOADING:
+            return True
+        self.passed += number
+        return False
+
+
+def _is_loaded() -> bool:
+    return "pyarrow.compute" in sys.modules
+
+
+def _through(function: Callable[[Any], Any], array: Any) -> Any:
+    import pyarrow as pa
+
+    made = function(pa.table({"value": array})).column("value")
+    return made.chunk(0) if made.num_chunks == 1 else made.combine_chunks()

@@ -1,0 +1,246 @@
+"""Many values between bytes and Arrow columns, against reading and writing them one by one."""
+
+from __future__ import annotations
+
+import math
+import struct
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.columnar_formats import columnar_values
+
+from statemigrate.errors import FormatError, ValueMismatchError
+from statemigrate.formats import Avro, Format, Struct
+from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.formats.examples import made_up_values
+from statemigrate.lenses.columns import arrow_type
+
+
+def _nullable(kind: Any) -> Any:
+    """The type with every field as one that may be null."""
+    if not pa.types.is_struct(kind):
+        return kind
+    return pa.struct([pa.field(each.name, _nullable(each.type)) for each in kind])
+
+
+def _shown(values: list[Any]) -> str:
+    """Texts, since a NaN equals nothing; Arrow has another name for UTC."""
+    return repr(values).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
+
+
+@settings(max_examples=150, deadline=None)
+@given(columnar_values(), st.integers(1, 40))
+def test_columns_hold_what_is_read_one_by_one_and_give_the_same_bytes(
+    pair: tuple[Format, Any], times: int
+) -> None:
+    fmt, values = pair
+    stored = [fmt.encode(value) for value in values] * times
+    array = fmt.decode_columns(stored)
+    assert array is not None
+    assert array.type == _nullable(arrow_type(fmt.schema))
+    assert plain_values(array) == fmt.decode_many(stored)
+    assert fmt.encode_columns(array) == stored
+
+
+@settings(max_examples=100, deadline=None)
+@given(columnar_values(), st.data())
+def test_columns_that_others_made_give_the_bytes_of_their_values(
+    pair: tuple[Format, Any], data: st.DataObject
+) -> None:
+    fmt, values = pair
+    many = data.draw(st.lists(st.sampled_from(values), min_size=2, max_size=30))
+    array = plain_array(many, _nullable(arrow_type(fmt.schema)))
+    start = data.draw(st.integers(0, len(many) - 1))
+    assert fmt.encode_columns(array.slice(start)) == fmt.encode_many(many[start:])
+    if isinstance(fmt, Struct):
+        # What lies under a null is nobody's value.
+        hidden = [place % 2 == 0 for place in range(len(many))]
+        children = [array.field(place) for place in range(array.type.num_fields)]
+        names = [field.name for field in array.type]
+        nulls = pa.StructArray.from_arrays(children, names, mask=pa.array(hidden))
+        outer = Struct(f"v STRUCT<{fmt.ddl}>")
+        plain = [{"v": None if no else each} for no, each in zip(hidden, many, strict=True)]
+        found = outer.encode_columns(pa.StructArray.from_arrays([nulls], ["v"]))
+        assert found == outer.encode_many(plain)
+
+
+@settings(max_examples=250, deadline=None)
+@given(columnar_values(), st.data())
+def test_damaged_bytes_are_read_as_one_by_one_or_left_to_that(
+    pair: tuple[Format, Any], data: st.DataObject
+) -> None:
+    fmt, values = pair
+    stored = [fmt.encode(value) for value in values] * 2
+    place = data.draw(st.integers(0, len(stored) - 1))
+    one = bytearray(stored[place])
+    match data.draw(st.sampled_from(["flip", "cut", "more", "other", "shift"])):
+        case "flip" if one:
+            at = data.draw(st.integers(0, len(one) - 1))
+            one[at] = data.draw(st.integers(0, 255))
+        case "cut" if one:
+            del one[data.draw(st.integers(0, len(one) - 1)) :]
+        case "more":
+            one += data.draw(st.binary(min_size=1, max_size=3))
+        case "shift" if place + 1 < len(stored) and stored[place + 1]:
+            one += stored[place + 1][:1]
+            stored[place + 1] = stored[place + 1][1:]
+        case _:
+            one = bytearray(data.draw(st.binary(max_size=len(one) + 4)))
+    stored[place] = bytes(one)
+    array = fmt.decode_columns(stored)
+    try:
+        plain = fmt.decode_many(stored)
+    except FormatError:
+        assert array is None
+        return
+    if array is None:
+        return
+    assert _shown(plain_values(array)) == _shown(plain)
+    found = fmt.encode_columns(array)
+    try:
+        expected = fmt.encode_many(plain)
+    except ValueMismatchError:
+        assert found is None
+        return
+    assert found is None or found == expected
+
+
+def test_numbers_of_every_length_are_read_and_written() -> None:
+    fmt = Struct("n BIGINT NOT NULL, m BIGINT")
+    edges = [0, *(1 << n for n in range(64))]
+    numbers = sorted({s * n + d for n in edges for s in (1, -1) for d in (-1, 0, 1)})
+    values = [{"n": n, "m": n if n % 3 else None} for n in numbers if -(2**63) <= n < 2**63]
+    stored = fmt.encode_many(values)
+    array = fmt.decode_columns(stored)
+    assert plain_values(array) == values
+    assert fmt.encode_columns(array) == stored
+
+
+@pytest.mark.parametrize(
+    ("ddl", "data"),
+    [
+        ("n BIGINT NOT NULL", b"\xff" * 9 + b"\x02"),
+        ("n BIGINT NOT NULL", b"\x80" * 10 + b"\x00"),
+        ("n INT NOT NULL", Struct("n BIGINT NOT NULL").encode({"n": 1 << 31})),
+        ("n TINYINT NOT NULL", Struct("n INT NOT NULL").encode({"n": 128})),
+        ("b BOOLEAN NOT NULL", b"\x02"),
+        ("n INT", b"\x04\x00"),
+        ("t STRING NOT NULL", b"\x01"),
+        ("t STRING NOT NULL", b"\x02\xff"),
+        ("t STRING NOT NULL", b"\x06\xed\xa0\x80"),
+        ("t STRING NOT NULL", b"\xfe" + b"\xff" * 8 + b"\x01"),
+        ("d DATE NOT NULL", Struct("n INT NOT NULL").encode({"n": 2_932_897})),
+        ("d DECIMAL(5,2) NOT NULL", b"\x7f\xff\xff"),
+        ("d DECIMAL(38,2) NOT NULL", b"\x7f" + b"\xff" * 15),
+        (
+            "t TIMESTAMP NOT NULL",
+            Struct("n BIGINT NOT NULL").encode({"n": 253_402_300_800_000_000}),
+        ),
+        ("f FLOAT NOT NULL", struct.pack("<I", 0x7F800001)),
+    ],
+)
+def test_what_is_irregular_is_left_to_the_reader_of_one_value(ddl: str, data: bytes) -> None:
+    fmt = Struct(ddl)
+    regular = fmt.encode(next(iter(made_up_values(fmt))))
+    assert fmt.decode_columns([regular, regular]) is not None
+    assert fmt.decode_columns([regular, data, regular]) is None
+    assert fmt.decode_columns([data]) is None
+
+
+def test_nans_come_back_as_they_are() -> None:
+    fmt = Struct("f FLOAT, d DOUBLE")
+    stored = fmt.encode_many([{"f": math.nan, "d": math.nan}, {"f": -math.nan, "d": -math.nan}])
+    assert fmt.encode_columns(fmt.decode_columns(stored)) == stored
+
+
+@pytest.mark.parametrize(
+    ("ddl", "value"),
+    [
+        ("n BIGINT NOT NULL", {"n": None}),
+        ("s STRUCT<n: BIGINT NOT NULL>", {"s": {"n": None}}),
+        ("v VARCHAR(2)", {"v": "abc"}),
+    ],
+)
+def test_what_the_format_cannot_hold_is_left_to_the_writer_of_one_value(
+    ddl: str, value: Any
+) -> None:
+    fmt = Struct(ddl)
+    array = plain_array([value, value], _nullable(arrow_type(fmt.schema)))
+    assert fmt.encode_columns(array) is None
+    with pytest.raises(ValueMismatchError):
+        fmt.encode(value)
+
+
+def test_columns_of_other_types_and_names_are_not_written() -> None:
+    fmt = Struct("n BIGINT")
+    for array in (
+        pa.array([{"n": 1}], pa.struct([("n", pa.int32())])),
+        pa.array([{"m": 1}], pa.struct([("m", pa.int64())])),
+        pa.array([1], pa.int64()),
+    ):
+        assert fmt.encode_columns(array) is None
+
+
+def test_a_slice_of_columns_gives_the_bytes_of_its_rows() -> None:
+    fmt = Struct(
+        "b BOOLEAN, i INT, n BIGINT NOT NULL, f FLOAT, d DOUBLE, t STRING, m DECIMAL(9,2), "
+        "w DECIMAL(38,3), at TIMESTAMP, s STRUCT<b: BOOLEAN NOT NULL, t: STRING NOT NULL>"
+    )
+    values = list(made_up_values(fmt, 60))
+    array = plain_array(values, _nullable(arrow_type(fmt.schema)))
+    for start in (1, 7, 8, 13):
+        assert fmt.encode_columns(array.slice(start, 40)) == fmt.encode_many(values[start:][:40])
+
+
+def _avro(kind: Any) -> Avro:
+    return Avro({"type": "record", "name": "r", "fields": [{"name": "f", "type": kind}]})
+
+
+def test_decimals_take_as_few_bytes_as_they_need() -> None:
+    fmt = _avro({"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 0})
+    edges = {s * (1 << n) + d for n in range(60) for s in (1, -1) for d in (-1, 0, 1)}
+    values = [{"f": Decimal(n)} for n in sorted(edges) if abs(n) < 10**18]
+    stored = fmt.encode_many(values)
+    array = fmt.decode_columns(stored)
+    assert plain_values(array) == values
+    assert fmt.encode_columns(array) == stored
+    # Two bytes for what has room in one are a value too, and one that is left to `decode`, if not
+    # read as the same.
+    padded = fmt.decode_columns([b"\x04\x00\x05"])
+    assert padded is None or plain_values(padded) == [fmt.decode(b"\x04\x00\x05")]
+
+
+@pytest.mark.parametrize("local", ["", "local-"])
+def test_milliseconds_are_those_that_python_has_and_whole(local: str) -> None:
+    fmt = _avro({"type": "long", "logicalType": f"{local}timestamp-millis"})
+    number = _avro("long")
+    last = 253_402_300_799_999
+    array = fmt.decode_columns([number.encode({"f": n}) for n in (last, -62_135_596_800_000)])
+    assert [each["f"].year for each in plain_values(array)] == [9999, 1]
+    for beyond in (last + 1, -62_135_596_800_001, 2**62):
+        assert fmt.decode_columns([number.encode({"f": beyond})]) is None
+    kind = pa.struct([("f", pa.timestamp("us", None if local else "UTC"))])
+    for micros, is_whole in ((1_000, True), (1_001, False), (-1, False)):
+        assert (fmt.encode_columns(pa.array([{"f": micros}], kind)) is not None) == is_whole
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "array", "items": "long"},
+        {"type": "map", "values": "long"},
+        ["null", "long", "string"],
+        {"type": "enum", "name": "e", "symbols": ["A"]},
+        {"type": "fixed", "name": "f", "size": 3},
+        "null",
+    ],
+)
+def test_a_format_with_what_has_no_columns_says_so(kind: Any) -> None:
+    fmt = _avro(kind)
+    assert not fmt.has_columns
+    assert fmt.decode_columns([b"\x00"]) is None
+    assert fmt.encode_columns(pa.array([{"f": 1}])) is None

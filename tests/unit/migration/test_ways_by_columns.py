@@ -1,0 +1,228 @@
+"""Stored values that go through lenses by columns, against going one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from support.columnar_formats import columnar_values
+from support.random_lenses import fitting_changes
+
+from statemigrate.errors import TransformError, ValueMismatchError
+from statemigrate.formats import Format, Struct, Value
+from statemigrate.formats.examples import made_up_values
+from statemigrate.lenses import (
+    Change,
+    add,
+    cast,
+    drop,
+    each,
+    function,
+    lens,
+    map_values,
+    move,
+    rename,
+    scale,
+)
+from statemigrate.migration import Lineage, Migration, MigrationPath, columns
+from statemigrate.migration.columns import FEW, LOADING
+
+
+def lineage_of(*changes: Change) -> Lineage:
+    """A script for each change, from base through r0, r1 ..."""
+    scripts = [
+        Migration(
+            store="notes",
+            revision=f"r{number}",
+            down_revision=f"r{number - 1}" if number else None,
+            old=change.old,
+            new=change.new,
+            upgrade=change.upgrade,
+            downgrade=change.downgrade,
+            change=change,
+        )
+        for number, change in enumerate(changes)
+    ]
+    return Lineage.build("notes", scripts)
+
+
+def one_by_one(path: MigrationPath, old: Format, new: Format, stored: Sequence[bytes]) -> Any:
+    """The bytes that each becomes by itself; None where one of them does not."""
+    try:
+        return [new.encode(path.apply(old.decode(data))) for data in stored]
+    except (TransformError, ValueMismatchError):
+        return None
+
+
+@pytest.fixture
+def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "LOADING", 0)
+
+
+@pytest.fixture
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "FEW", 1)
+    monkeypatch.setattr(columns, "LOADING", 0)
+
+
+@pytest.mark.usefixtures("_few")
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
+)
+@given(columnar_values(), st.data())
+def test_values_become_the_same_bytes_as_one_by_one(
+    pair: tuple[Format, list[Value]], data: st.DataObject
+) -> None:
+    fmt, values = pair
+    first = data.draw(fitting_changes(fmt))
+    assume(first.new.schema.fields)
+    second = data.draw(fitting_changes(first.new))
+    lineage = lineage_of(first, second)
+    values = [*values, *made_up_values(fmt, 30)]
+    formats = {"base": fmt, "r0": first.new, "r1": second.new}
+    ways = [("base", "r0", ()), ("base", "r1", ()), ("r1", "r0", (second,))]
+    ways += [("r0", "base", (first,)), ("r1", "base", (first, second))]
+    for source, target, back in ways:
+        if any(change.downgrade is None for change in back):
+            continue
+        path, old, new = lineage.path(source, target), formats[source], formats[target]
+        if path.columns is None:
+            continue
+        assert path.columns.leads(old, new)
+        stored = [
+            old.encode(each) for each in (values if source == "base" else made_up_values(old, 30))
+        ]
+        expected = one_by_one(path, old, new, stored)
+        found = path.columns.bytes_of(stored)
+        assert found is None or found == expected
+        if expected is None:
+            # Those that do go are the same.
+            for data_ in stored[:10]:
+                alone = path.columns.bytes_of([data_])
+                assert alone is None or alone == one_by_one(path, old, new, [data_])
+
+
+ORDER = Struct("id BIGINT NOT NULL, n BIGINT, t STRING, at TIMESTAMP, s STRUCT<x: DOUBLE, y: INT>")
+PLAIN = lens(
+    rename("t", "title"),
+    scale("n", 2),
+    cast("s.y", "BIGINT"),
+    add("seen", "TIMESTAMP"),
+    drop("at"),
+    map_values("title", {"": "none"}, otherwise="keep", back={"none": ""}),
+)
+
+
+@pytest.mark.usefixtures("_few")
+def test_lenses_in_a_chain_go_by_columns_up_and_down() -> None:
+    first = Change.of(PLAIN, ORDER)
+    second = Change.of(lens(rename("title", "name")), first.new)
+    lineage = lineage_of(first, second)
+    for source, target, old, new in (
+        ("base", "r1", ORDER, second.new),
+        ("r1", "base", second.new, ORDER),
+    ):
+        path = lineage.path(source, target)
+        stored = [old.encode(value) for value in made_up_values(old, 40)]
+        plain = [data for data in stored if one_by_one(path, old, new, [data]) is not None]
+        assert len(plain) > 10
+        assert path.columns is not None
+        assert path.columns.bytes_of(plain) == one_by_one(path, old, new, plain)
+
+
+def test_few_values_are_not_worth_loading_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = False
+    monkeypatch.setattr(columns, "_is_loaded", lambda: loaded)
+    path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
+    stored = [ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})] * 1_024
+    assert path.columns is not None
+    blocks = [path.columns.bytes_of(stored) is not None for _ in range(LOADING // 1_024 + 2)]
+    assert blocks == [False] * (LOADING // 1_024) + [True] * 2
+    loaded = True
+    path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
+    assert path.columns is not None
+    assert path.columns.bytes_of(stored) is not None
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_few_values_are_not_worth_their_columns() -> None:
+    path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
+    data = ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})
+    assert path.columns is not None
+    assert path.columns.bytes_of([data] * (FEW - 1)) is None
+    assert path.columns.bytes_of([data] * FEW) is not None
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_one_value_that_a_lens_does_not_take_leaves_all_to_go_one_by_one() -> None:
+    change = Change.of(lens(cast("n", "TINYINT", unfit="fail")), Struct("n BIGINT"))
+    path = lineage_of(change).path("base", "r0")
+    stored = [change.old.encode({"n": n % 100}) for n in range(FEW)]
+    assert path.columns is not None
+    assert path.columns.bytes_of(stored) is not None
+    assert path.columns.bytes_of([*stored, change.old.encode({"n": 128})]) is None
+
+
+@pytest.mark.usefixtures("_few")
+def test_what_may_not_fit_the_format_between_two_scripts_goes_one_by_one() -> None:
+    item = "STRUCT<price: INT NOT NULL, title: STRING>"
+    first = Change.of(lens(add("item", item)), Struct("k INT"))
+    second = Change.of(lens(move("item.title", "title")), first.new)
+    lineage = lineage_of(first, second)
+    assert lineage.path("base", "r1").columns is not None
+    whole, back = lineage.path("r1", "base").columns, lineage.path("r1", "r0").columns
+    assert whole is not None
+    assert back is not None
+    fits, unfit = (
+        second.new.encode({"item": None, "k": 1, "title": each}) for each in (None, "lamp")
+    )
+    assert whole.bytes_of([fits]) == [first.old.encode({"k": 1})]
+    assert back.bytes_of([fits]) == [first.new.encode({"k": 1, "item": None})]
+    # Here the format between the two refuses it, there the one at the end.
+    assert whole.bytes_of([fits, unfit]) is None
+    assert back.bytes_of([fits, unfit]) is None
+
+
+@pytest.mark.usefixtures("_loaded")
+def test_damaged_bytes_leave_all_to_go_one_by_one() -> None:
+    path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
+    data = ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})
+    assert path.columns is not None
+    assert path.columns.bytes_of([data] * FEW + [data[:-1]]) is None
+
+
+def _hand(value: Value) -> Value:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("old", "chain"),
+    [
+        (Struct("n BIGINT, m BIGINT"), lens(function("n", lambda n: n, lambda n: n))),
+        (Struct("n ARRAY<STRUCT<a: INT>>"), lens(each("n", rename("a", "b")))),
+        (Struct("n BIGINT, m MAP<STRING, INT>"), lens(rename("n", "k"))),
+    ],
+)
+def test_what_has_no_columns_goes_one_by_one(old: Format, chain: Any) -> None:
+    assert lineage_of(Change.of(chain, old)).path("base", "r0").columns is None
+
+
+def test_functions_by_hand_and_no_step_at_all_have_no_columns() -> None:
+    fmt = Struct("n BIGINT")
+    hand = Migration(
+        store="notes",
+        revision="r0",
+        down_revision=None,
+        old=fmt,
+        new=fmt,
+        upgrade=_hand,
+        downgrade=_hand,
+    )
+    lineage = Lineage.build("notes", [hand])
+    assert lineage.path("base", "r0").columns is None
+    assert lineage.path("base", "base").columns is None
