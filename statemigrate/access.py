@@ -212,7 +212,7 @@ class DualAccess(Generic[V]):
         old, new = source.family, self.target
         if not keys or not (isinstance(old, BlockFamily) and isinstance(new, BlockFamily)):
             return False
-        if self.complements is not None:
+        if self.complements is not None or self._adopt is not None:
             return False
         others = [each.family for each in self.sources if each is not source]
         if any(
@@ -245,7 +245,7 @@ class DualAccess(Generic[V]):
     def _columns(self, source: Source[V]) -> ColumnWay | None:
         """The way by columns of values of a source, if they go so into the target."""
         old, new = source.family, self.target
-        if source.path is None or self.complements is not None:
+        if source.path is None or self.complements is not None or self._adopt is not None:
             return None
         if not (isinstance(old, EncodedBlockFamily) and isinstance(new, EncodedBlockFamily)):
             return None

@@ -6,7 +6,7 @@ A family goes from page to page, so that the variables made in ``init`` last as 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -55,6 +55,7 @@ class PageFamily:
         self.format = family.format
         self._fingerprint = fingerprint(family.format)
         self._encode: Callable[[Any], bytes] = family.format.encode
+        self._encode_many: Callable[[Sequence[Any]], Sequence[bytes]] = family.format.encode_many
         self._decode: Callable[[bytes], Any] = family.format.decode
         self._page: Page | None = None
         self._section: Section | None = None
@@ -98,6 +99,31 @@ class PageFamily:
     def delete(self, key: bytes) -> None:
         """See `statemigrate.families.Family.delete`."""
         (self._section or self._opened()).delete(key)
+
+    def contains_any(self, keys: Sequence[bytes]) -> bool:
+        """See `statemigrate.families.BlockFamily.contains_any`."""
+        section = self._section or self._opened()
+        return bool(section.count) and any(map(section.contains, keys))
+
+    def put_many(self, keys: Sequence[bytes], values: Sequence[Any]) -> None:
+        """See `statemigrate.families.BlockFamily.put_many`."""
+        self.put_many_encoded(keys, self._encode_many(values))
+
+    def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        """See `statemigrate.families.EncodedBlockFamily.put_many_encoded`."""
+        section = self._section or self._opened()
+        for key, data in zip(keys, values, strict=True):
+            section.put(key, data, self._expiry)
+
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        """See `statemigrate.families.BlockFamily.delete_many`."""
+        section = self._section or self._opened()
+        for key in keys:
+            section.delete(key)
+
+    def scan_encoded(self, span: Span) -> Iterator[tuple[bytes, bytes]]:
+        """See `statemigrate.families.EncodedBlockFamily.scan_encoded`."""
+        return iter((self._section or self._opened()).scan(span))
 
     def scan(self, span: Span) -> Iterator[tuple[bytes, Any]]:
         """See `statemigrate.families.Family.scan`."""
@@ -144,6 +170,7 @@ class PageListFamily(PageFamily):
     def __init__(self, family: StoredFamily, life: int | None = None) -> None:
         super().__init__(family, life)
         self._encode = self._encode_list
+        self._encode_many = lambda lists: [self._encode_list(each) for each in lists]
         self._decode = self._decode_list
 
     def conform(self, values: list[Value]) -> list[Value]:
@@ -287,14 +314,20 @@ class PageStores(OpenStores):
     def _migrate_all(self, access: DualAccess[Any], source: Source[Any], *, asked: bool) -> None:
         family = source.family
         assert isinstance(family, PageFamily), family.name  # noqa: S101
-        raises = self._on_error == "raise"
-        for key, value in family.scan_but(self._passed_over(family, asked and raises)):
-            try:
-                access.backfill(source, key, value)
-            except TransformError as error:
-                if asked and raises:
-                    raise
-                self._leave(family, key, error)
+        raises = asked and self._on_error == "raise"
+
+        def failed(key: bytes, error: TransformError) -> None:
+            if raises:
+                raise error
+            self._leave(family, key, error)
+
+        passed_over = self._passed_over(family, raises)
+        left = (
+            access.left_in(source, Span()) if passed_over is None else family.scan_but(passed_over)
+        )
+        entries = list(left)
+        if entries:
+            access.backfill_many(source, entries, failed)
 
     def _passed_over(self, family: PageFamily, every: bool) -> Callable[[bytes], bool] | None:
         """What tells of a key that this start has tried; None where all are to be tried."""
