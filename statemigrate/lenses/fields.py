@@ -153,7 +153,13 @@ class _Move(Lens):
                 found=f"a struct that may be None, and in it {filled[0]!r}, which may not",
                 next_action="let the field stay where it is, or write a function",
             )
-        return replace(shape, null_of=(*shape.null_of, moved.value)), True
+        # On the way back a struct that is made for the field alone has nothing in the others.
+        emptied = {
+            name: replace(shape.columns[name], type=with_none(shape.columns[name].type))
+            for name in filled
+        }
+        columns = {**shape.columns, **emptied}
+        return replace(shape, columns=columns, null_of=(*shape.null_of, moved.value)), True
 
     def _opens(self, shape: Shape, moved: Column) -> bool:
         return bool(shape.null_of) and not is_none_with(moved.value, shape.null_of)
