@@ -326,7 +326,7 @@ class _Step:
     sizes: Integers
 
 
-def _records(contents: Sequence[bytes | memoryview], has_values: bool) -> Records:
+def _records(contents: Sequence[bytes | memoryview], has_values: bool = True) -> Records:
     data = np.concatenate([np.frombuffer(each, np.uint8) for each in contents] or [_NO_BYTES])
     begins = ends([len(each) for each in contents])
     starts, limits = _runs(data, begins)
