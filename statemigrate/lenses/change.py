@@ -183,6 +183,17 @@ def composed(ways: Sequence[tuple[Change, Way]]) -> Callable[[Value], Value] | N
     format there, or to fail. So a function of the script may only be in the last, and a value that
     a lens does not take has to reach the end.
     """
+    made = _composed(ways)
+    return None if made is None else function_of(made.value, ways[-1][1])
+
+
+def composed_table(ways: Sequence[tuple[Change, Way]]) -> TableFunction | None:
+    """The same of tables."""
+    made = _composed(ways)
+    return None if made is None else TableFunction(made.value, _record(made.type))
+
+
+def _composed(ways: Sequence[tuple[Change, Way]]) -> Column | None:
     first, way = ways[0]
     shape = input_shape((first.old if way == "upgrade" else first.new).schema)
     made = shape.closed()
@@ -196,7 +207,7 @@ def composed(ways: Sequence[tuple[Change, Way]]) -> Callable[[Value], Value] | N
         made = ordered(made, record)
         refusing |= refusals(made.value)
         shape = Shape.of(Column(made.value, record))
-    return function_of(made.value, way) if refusing <= refusals(made.value) else None
+    return Column(made.value, record) if refusing <= refusals(made.value) else None
 
 
 def _arranged(made: Column, record: Record) -> Expression:

@@ -337,12 +337,26 @@ class MigrationPath:
     @cached_property
     def _composed(self) -> Transform | None:
         """One function for all steps, where all are lenses and that is the same; else None."""
-        ways = [(each.change, each.direction) for each in self.steps if each.change is not None]
-        if not 1 < len(ways) == len(self.steps):
+        if not self._ways:
             return None
         from statemigrate.lenses.change import composed
 
-        return composed(ways)
+        return composed(self._ways)
+
+    @property
+    def _composed_table(self) -> TableTransform | None:
+        """The same of tables."""
+        if not self._ways:
+            return None
+        from statemigrate.lenses.change import composed_table
+
+        return composed_table(self._ways)
+
+    @property
+    def _ways(self) -> list[tuple[Change, Direction]]:
+        """The lenses of several steps, where all have some."""
+        ways = [(each.change, each.direction) for each in self.steps if each.change is not None]
+        return ways if 1 < len(ways) == len(self.steps) else []
 
     @cached_property
     def columns(self) -> ColumnWay | None:
@@ -361,6 +375,9 @@ class MigrationPath:
         if before is None or not (before.has_columns and self.steps[-1].format.has_columns):
             return None
         *between, after = (step.format for step in self.steps)
+        one = self._composed_table
+        if one is not None:
+            return ColumnWay(before, after, (one,))
         return ColumnWay(before, after, tuple(functions), tuple(between))
 
     def apply_many(self, values: Sequence[Value]) -> Sequence[Value]:

@@ -48,7 +48,7 @@ def value(number, n=None):
 
 
 def seeded(place, unfit=(), damaged=()):
-    """The state of a partition with so many old values, some of which no lens takes."""
+    """The state of a partition; no lens takes ``unfit`` values, and ``damaged`` lack a byte."""
     partition = Partition(place, PartitionState(), 0)
     family = partition.target(BEFORE, "value")
     for number in range(NUMBER):

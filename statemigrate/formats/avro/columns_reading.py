@@ -85,8 +85,8 @@ def read_columns(record: Record, values: Sequence[bytes]) -> pa.StructArray:
     sizes = np.fromiter(map(len, values), np.int64, len(values))
     ends = np.cumsum(sizes)
     require(len(values) > 0 and ends[-1] < _MOST_BYTES)
-    reading = _Reading(b"".join(chain(values, (_BEHIND,))))
-    array, at = reading.read(record, _Rows(len(values), ends - sizes, ends))
+    reading = _ColumnReading(b"".join(chain(values, (_BEHIND,))))
+    array, at = reading.read(record, _PresentRows(len(values), ends - sizes, ends))
     require(np.array_equal(at, ends))
     # Text that is not UTF-8, and digits beyond the precision.
     array.validate(full=True)
@@ -94,7 +94,7 @@ def read_columns(record: Record, values: Sequence[bytes]) -> pa.StructArray:
 
 
 @dataclass
-class _Rows:
+class _PresentRows:
     """The rows that have a value at this point, among ``count`` of the block.
 
     ``at`` is the place of each in the bytes, ``ends`` where the whole value ends. ``places`` are
@@ -107,17 +107,17 @@ class _Rows:
     places: Numbers | None = None
     validity: Any = None
 
-    def behind(self, at: Numbers) -> _Rows:
+    def behind(self, at: Numbers) -> _PresentRows:
         """The same rows at other places of their bytes."""
-        return _Rows(self.count, at, self.ends, self.places, self.validity)
+        return _PresentRows(self.count, at, self.ends, self.places, self.validity)
 
-    def those(self, chosen: Numbers, at: Numbers) -> _Rows:
+    def those(self, chosen: Numbers, at: Numbers) -> _PresentRows:
         """Some of them, which are from now ``at`` these places."""
         places = chosen if self.places is None else self.places[chosen]
         has = np.zeros(self.count, np.bool_)
         has[places] = True
         validity = pa.py_buffer(np.packbits(has, bitorder="little"))
-        return _Rows(self.count, at, self.ends[chosen], places, validity)
+        return _PresentRows(self.count, at, self.ends[chosen], places, validity)
 
     def array(self, kind: Any, numbers: Numbers) -> Any:
         """An array of all rows with the numbers of these."""
@@ -150,7 +150,7 @@ class _Rows:
         return every
 
 
-class _Reading:
+class _ColumnReading:
     """Reads types at places of ``data``; each way returns an array and the places behind."""
 
     def __init__(self, data: bytes) -> None:
@@ -160,7 +160,7 @@ class _Reading:
         self._words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
         self._halves = np.ndarray((len(data) - 3,), "<u4", data, strides=(1,))
 
-    def read(self, node: Node, rows: _Rows) -> tuple[Any, Numbers]:
+    def read(self, node: Node, rows: _PresentRows) -> tuple[Any, Numbers]:
         match node:
             case Record():
                 return self._record(node, rows)
@@ -172,7 +172,7 @@ class _Reading:
                 return self._primitive(node, rows)
         raise Irregular
 
-    def _record(self, record: Record, rows: _Rows) -> tuple[Any, Numbers]:
+    def _record(self, record: Record, rows: _PresentRows) -> tuple[Any, Numbers]:
         arrays = []
         for field in record.fields:
             array, at = self.read(field.type, rows)
@@ -180,7 +180,7 @@ class _Reading:
             rows = rows.behind(at)
         return rows.struct([field.name for field in record.fields], arrays), rows.at
 
-    def _nullable(self, union: Union, rows: _Rows) -> tuple[Any, Numbers]:
+    def _nullable(self, union: Union, rows: _PresentRows) -> tuple[Any, Numbers]:
         place, other = present_branch(union)
         tags, behind = self._bytes[rows.at], rows.at + 1
         has = tags == 2 * place
@@ -192,7 +192,7 @@ class _Reading:
         behind[chosen] = at
         return array, behind
 
-    def _primitive(self, node: Primitive, rows: _Rows) -> tuple[Any, Numbers]:
+    def _primitive(self, node: Primitive, rows: _PresentRows) -> tuple[Any, Numbers]:
         match node.type:
             case "string" | "bytes" if node.decimals is None:
                 return self._text(primitive_type(node), rows)
@@ -208,14 +208,14 @@ class _Reading:
                 return self._float(rows)
         return self._integer(node, rows)
 
-    def _float(self, rows: _Rows) -> tuple[Any, Numbers]:
+    def _float(self, rows: _PresentRows) -> tuple[Any, Numbers]:
         found = self._halves[rows.at]
         # Python makes a double of it and back, and a NaN need not stay the same one.
         magnitude = found & np.uint32(0x7FFFFFFF)
         require(not ((magnitude > np.uint32(_INFINITY)) & (magnitude != np.uint32(_NAN))).any())
         return rows.array(pa.float32(), found), rows.at + 4
 
-    def _integer(self, node: Primitive, rows: _Rows) -> tuple[Any, Numbers]:
+    def _integer(self, node: Primitive, rows: _PresentRows) -> tuple[Any, Numbers]:
         number, at = self._number(rows.at)
         kind = primitive_type(node)
         if node.logical in ("timestamp-millis", "local-timestamp-millis"):
@@ -229,7 +229,7 @@ class _Reading:
             _require_between(number, *INTEGER_RANGES[name])
         return rows.array(kind, number.astype(f"i{kind.bit_width // 8}", copy=False)), at
 
-    def _text(self, kind: Any, rows: _Rows) -> tuple[Any, Numbers]:
+    def _text(self, kind: Any, rows: _PresentRows) -> tuple[Any, Numbers]:
         start, end = self._extent(rows)
         # What is between two of them is an entry too: so the bytes are copied only once, by Arrow.
         offsets = np.empty(2 * len(start), np.int32)
@@ -239,7 +239,7 @@ class _Reading:
         every = pa.Array.from_buffers(kind, entries, buffers, 0)
         return every.take(rows.array(pa.int32(), 2 * np.arange(len(start), dtype=np.int32))), end
 
-    def _extent(self, rows: _Rows) -> tuple[Numbers, Numbers]:
+    def _extent(self, rows: _PresentRows) -> tuple[Numbers, Numbers]:
         """From where to where there are as many bytes as a length says, within each value."""
         size, start = self._number(rows.at)
         require(not (size < 0).any() and not (size > len(self._data)).any())
@@ -275,7 +275,7 @@ class _Reading:
         number |= np.where(more, tenth << _U64(63), _U64(0))
         return number, np.where(more, _U64(10), _U64(9))
 
-    def _fixed(self, size: int, decimals: Decimals, rows: _Rows) -> tuple[Any, Numbers]:
+    def _fixed(self, size: int, decimals: Decimals, rows: _PresentRows) -> tuple[Any, Numbers]:
         """A decimal in bytes of one size, the highest first."""
         pairs = np.empty((len(rows.at), 2), np.int64)
         low = min(size, 8)
@@ -287,7 +287,7 @@ class _Reading:
         kind = pa.decimal128(decimals.precision, decimals.scale)
         return rows.array(kind, pairs), rows.at + size
 
-    def _bytes_decimal(self, node: Primitive, rows: _Rows) -> tuple[Any, Numbers]:
+    def _bytes_decimal(self, node: Primitive, rows: _PresentRows) -> tuple[Any, Numbers]:
         assert node.decimals is not None, "asked before"  # noqa: S101
         start, end = self._extent(rows)
         sizes = end - start

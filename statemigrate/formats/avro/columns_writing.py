@@ -56,7 +56,7 @@ def write_columns(record: Record, array: Any) -> list[bytes]:
     """
     require(len(array) > 0)
     array.validate(full=True)
-    writing = _Writing(len(array))
+    writing = _ColumnWriting(len(array))
     writing.write(record, array, None)
     found: list[bytes] = writing.joined().to_pylist()
     return found
@@ -80,7 +80,7 @@ def has_nulls_only_where_allowed(node: Node, array: Any, present: Numbers | None
     )
 
 
-class _Writing:
+class _ColumnWriting:
     """Appends to each of so many rows; where ``present`` is False nothing is appended to a row."""
 
     def __init__(self, rows: int) -> None:

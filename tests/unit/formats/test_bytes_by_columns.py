@@ -128,6 +128,7 @@ def test_numbers_of_every_length_are_read_and_written() -> None:
         ("n INT NOT NULL", Struct("n BIGINT NOT NULL").encode({"n": 1 << 31})),
         ("n TINYINT NOT NULL", Struct("n INT NOT NULL").encode({"n": 128})),
         ("b BOOLEAN NOT NULL", b"\x02"),
+        ("n INT", b"\x04"),
         ("n INT", b"\x04\x00"),
         ("t STRING NOT NULL", b"\x01"),
         ("t STRING NOT NULL", b"\x02\xff"),

@@ -28,7 +28,7 @@ from statemigrate.lenses import (
     scale,
 )
 from statemigrate.migration import Lineage, Migration, MigrationPath, columns
-from statemigrate.migration.columns import FEW, LOADING
+from statemigrate.migration.columns import FEW, LOADING, ColumnWay
 
 
 def lineage_of(*changes: Change) -> Lineage:
@@ -188,7 +188,41 @@ def test_what_may_not_fit_the_format_between_two_scripts_goes_one_by_one() -> No
         second.new.encode({"item": None, "k": 1, "title": each}) for each in (None, "lamp")
     )
     assert back.bytes_of([fits]) == [first.new.encode({"k": 1, "item": None})]
+    # At the end it is the format that refuses it, and on the way what looks at nulls.
     assert back.bytes_of([fits, unfit]) is None
+    tables = (second.downgrade_table, first.downgrade_table)
+    one_after_the_other = ColumnWay(second.new, first.old, tables, (first.new,))
+    assert one_after_the_other.bytes_of([fits, fits]) == [first.old.encode({"k": 1})] * 2
+    assert one_after_the_other.bytes_of([fits, unfit]) is None
+
+
+@pytest.mark.usefixtures("_few")
+def test_a_value_that_a_lens_on_the_way_does_not_take_goes_by_itself_though_it_is_dropped() -> None:
+    first = Change.of(lens(cast("n", "TINYINT", unfit="fail")), Struct("n BIGINT, m INT"))
+    second = Change.of(lens(drop("n")), first.new)
+    way = lineage_of(first, second).path("base", "r1").columns
+    assert way is not None
+    assert len(way.functions) == 2
+    fits, unfit = (first.old.encode({"n": n, "m": 5}) for n in (127, 128))
+    assert way.bytes_of([fits, fits]) == [second.new.encode({"m": 5})] * 2
+    assert way.bytes_of([fits, unfit]) is None
+
+
+@pytest.mark.usefixtures("_few")
+def test_a_long_chain_of_lenses_is_one_function_of_columns() -> None:
+    changes, fmt = [], Struct("n BIGINT, t STRING NOT NULL")
+    for number in range(12):
+        name = "t" if number == 0 else f"t{number}"
+        changes.append(Change.of(lens(rename(name, f"t{number + 1}")), fmt))
+        fmt = changes[-1].new  # type: ignore[assignment]
+    lineage = lineage_of(*changes)
+    ways = (("base", "r11", changes[0].old, fmt), ("r11", "base", fmt, changes[0].old))
+    for source, target, old, new in ways:
+        path = lineage.path(source, target)
+        stored = [old.encode(value) for value in made_up_values(old, 20)]
+        assert path.columns is not None
+        assert len(path.columns.functions) == 1
+        assert path.columns.bytes_of(stored) == one_by_one(path, old, new, stored)
 
 
 @pytest.mark.usefixtures("_loaded")
