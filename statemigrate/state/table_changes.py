@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import pyarrow as pa
@@ -33,24 +34,56 @@ class StoreAt:
 
 
 def changes_between(before: StoreAt, after: StoreAt) -> Iterator[pa.Table]:
-    """What differs between two batches, a table for each partition; see `StateTable.changes`.
+    """What differs between two batches, a table for some partitions; see `StateTable.changes`.
 
     At least one table is given. Raises `StartupError` where the columns are not the same at both
     batches.
     """
-    columns = after.columns
     _check_alike(before, after)
-    every = range(max(before.rows.partitions, after.rows.partitions))
-    # In two checkpoints a key may be in another partition.
-    groups = [[each] for each in every] if before.place == after.place else [list(every)]
-    for partitions in groups:
+    if before.place != after.place:
+        yield from _between_checkpoints(before, after)
+        return
+    columns = after.columns
+    for partition in range(max(before.rows.partitions, after.rows.partitions)):
         old: Rows = {}
         new: Rows = {}
-        for partition in partitions:
-            for is_new, part, batch in _differing(before, after, partition):
-                rows, layout = (new, columns) if is_new else (old, before.columns)
-                rows.update(_by_key(layout, plain_rows(layout.batch(part, batch))))
+        for is_new, part, batch in _differing(before, after, partition):
+            rows, layout = (new, columns) if is_new else (old, before.columns)
+            rows.update(_by_key(layout, plain_rows(layout.batch(part, batch))))
         yield _table(columns, _compared(columns, old, new))
+
+
+def _between_checkpoints(before: StoreAt, after: StoreAt) -> Iterator[pa.Table]:
+    """The same of two checkpoints, where a key may be in another partition.
+
+    A key's partition is its hash modulo their number, so partitions whose numbers are alike modulo
+    the common divisor are read together. Whatever the partitions are, a key without a counterpart
+    waits for it, so that only keys that differ are in memory where both have the same partitions.
+    """
+    columns = after.columns
+    alone: tuple[Rows, Rows] = {}, {}
+    alike = gcd(before.rows.partitions, after.rows.partitions) or 1
+    for number in range(alike):
+        old, new = _rows_alike(before, number, alike), _rows_alike(after, number, alike)
+        for own, rows, others in ((alone[0], old, new), (alone[1], new, old)):
+            own.update((key, row) for key, row in rows.items() if key not in others)
+        met = alone[0].keys() & alone[1].keys()
+        old.update((key, alone[0].pop(key)) for key in met)
+        new.update((key, alone[1].pop(key)) for key in met)
+        both = old.keys() & new.keys()
+        pair = [{key: rows[key] for key in rows if key in both} for rows in (old, new)]
+        yield _table(columns, _compared(columns, *pair))
+    yield _table(columns, _compared(columns, *alone))
+
+
+def _rows_alike(side: StoreAt, number: int, alike: int) -> Rows:
+    """The rows of the partitions that are ``number`` modulo ``alike``."""
+    rows: Rows = {}
+    for part in side.rows.parts:
+        for partition in range(number, part.rows.partitions, alike):
+            for batch in part.rows.batches(partition):
+                rows.update(_by_key(side.columns, plain_rows(side.columns.batch(part, batch))))
+    return rows
 
 
 def rows_between(before: StoreAt, after: StoreAt, old: list[Row], new: list[Row]) -> pa.Table:
@@ -85,10 +118,9 @@ def _differing(
     before: StoreAt, after: StoreAt, partition: int
 ) -> Iterator[tuple[bool, StorePart, pa.RecordBatch]]:
     """Rows that may differ, and whether they are the new ones; unchanged files are not read."""
-    is_one = before.place == after.place
     others = {_family_of(part): part for part in before.rows.parts}
     for part in after.rows.parts:
-        other = others.pop(_family_of(part), None) if is_one else None
+        other = others.pop(_family_of(part), None)
         new, old = part.rows, other.rows if other is not None else None
         if isinstance(new, UserRows) and isinstance(old, UserRows) and other is not None:
             first, second = differing(old.stored, new.stored, partition)
