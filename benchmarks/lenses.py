@@ -26,7 +26,7 @@ from statemigrate.families import Source
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, Complement, add, cast, drop, lens, move, rename, scale
 from statemigrate.migration import Lineage, Migration, MigrationPath
-from statemigrate.migration.columns import LOADING
+from statemigrate.migration.column_way import LOADING
 from statemigrate.processor.garbage import few_collections
 
 _SCRIPTS = 30

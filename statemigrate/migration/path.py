@@ -11,7 +11,7 @@ from statemigrate.errors import TransformError, ValueMismatchError, shown, value
 from statemigrate.formats import Format, Value
 from statemigrate.formats.escaped_text import first_escaped, visible
 from statemigrate.formats.schema.matching import field_paths
-from statemigrate.migration.columns import ColumnWay
+from statemigrate.migration.column_way import ColumnWay
 from statemigrate.migration.migration import (
     BASE,
     Direction,

@@ -16,8 +16,8 @@ from statemigrate.errors import FormatError, TransformError
 from statemigrate.families import Source, Span
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, add, cast, lens, rename
-from statemigrate.migration import Lineage, Migration, columns
-from statemigrate.migration.columns import ColumnWay
+from statemigrate.migration import Lineage, Migration, column_way
+from statemigrate.migration.column_way import ColumnWay
 
 OLD = Struct("id BIGINT NOT NULL, n BIGINT, text STRING, s STRUCT<x: DOUBLE>")
 CHANGE = Change.of(
@@ -85,7 +85,7 @@ def backfilled(place, state, on_error="raise", written=()):
 @pytest.fixture
 def blocks(monkeypatch):
     """How many values went by columns, block by block."""
-    monkeypatch.setattr(columns, "LOADING", 0)
+    monkeypatch.setattr(column_way, "LOADING", 0)
     found = []
     bytes_of = ColumnWay.bytes_of
 
@@ -105,7 +105,7 @@ def twin(place, tmp_path, monkeypatch, state, blocks, **options):
     found = backfilled(place, state, **options)
     went = sum(blocks)
     with monkeypatch.context() as patch:
-        patch.setattr(columns, "FEW", 10**9)
+        patch.setattr(column_way, "FEW", 10**9)
         assert backfilled(copy, state, **options) == found
     assert sum(blocks) == went
     return found, went

@@ -27,8 +27,8 @@ from statemigrate.lenses import (
     rename,
     scale,
 )
-from statemigrate.migration import Lineage, Migration, MigrationPath, columns
-from statemigrate.migration.columns import FEW, LOADING, ColumnWay
+from statemigrate.migration import Lineage, Migration, MigrationPath, column_way
+from statemigrate.migration.column_way import FEW, LOADING, ColumnWay
 
 
 def lineage_of(*changes: Change) -> Lineage:
@@ -59,13 +59,13 @@ def one_by_one(path: MigrationPath, old: Format, new: Format, stored: Sequence[b
 
 @pytest.fixture
 def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "LOADING", 0)
+    monkeypatch.setattr(column_way, "LOADING", 0)
 
 
 @pytest.fixture
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "FEW", 1)
-    monkeypatch.setattr(columns, "LOADING", 0)
+    monkeypatch.setattr(column_way, "FEW", 1)
+    monkeypatch.setattr(column_way, "LOADING", 0)
 
 
 @pytest.mark.usefixtures("_few")
@@ -137,7 +137,7 @@ def test_lenses_in_a_chain_go_by_columns_up_and_down() -> None:
 
 def test_few_values_are_not_worth_loading_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = False
-    monkeypatch.setattr(columns, "_is_loaded", lambda: loaded)
+    monkeypatch.setattr(column_way, "_is_loaded", lambda: loaded)
     path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
     stored = [ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})] * 1_024
     assert path.columns is not None

@@ -17,8 +17,8 @@ from statemigrate.errors import TransformError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, add, cast, lens, rename
-from statemigrate.migration import Lineage, Migration, columns
-from statemigrate.migration.columns import ColumnWay
+from statemigrate.migration import Lineage, Migration, column_way
+from statemigrate.migration.column_way import ColumnWay
 from statemigrate.pages.columns import NEVER, PageId
 from statemigrate.pages.families import PageStores, fingerprint
 from statemigrate.pages.page import Page
@@ -88,13 +88,13 @@ def blocks(monkeypatch: Any) -> list[int]:
         found.append(0 if made is None else len(made))
         return made
 
-    monkeypatch.setattr(columns, "LOADING", 0)
+    monkeypatch.setattr(column_way, "LOADING", 0)
     monkeypatch.setattr(ColumnWay, "bytes_of", counted)
     return found
 
 
 def migrated(monkeypatch: Any, few: int, unfit: Any, newer: Any, **how: Any) -> tuple[Any, ...]:
-    monkeypatch.setattr(columns, "FEW", few)
+    monkeypatch.setattr(column_way, "FEW", few)
     opened = stores(**how)
     found = seeded(unfit, newer, 500 if how.get("life") else NEVER)
     opened.turn(found, 0)
