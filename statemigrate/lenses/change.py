@@ -101,6 +101,10 @@ class Change:
         function = self.upgrade_table if way == "upgrade" else self.downgrade_table
         return None if function is None or by_value(function.expression) else function
 
+    def fits(self, way: Way) -> bool:
+        """Whether a way changes no value, and fails or makes one that its format holds as it is."""
+        return self.upgrade_fits if way == "upgrade" else self.downgrade_fits
+
     def leading(self, way: Way) -> tuple[LensChain, Record]:
         """The lenses of a way, and the record that it leads to; a way back is there."""
         if way == "upgrade":

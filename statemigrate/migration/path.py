@@ -156,17 +156,12 @@ class Step:
     @cached_property
     def result_fits(self) -> bool:
         """Whether lenses make it certain that the transform needs neither a copy nor a check."""
-        if self.change is None:
-            return False
-        is_up = self.direction == "upgrade"
-        return self.change.upgrade_fits if is_up else self.change.downgrade_fits
+        return self.change is not None and self.change.fits(self.direction)
 
     @cached_property
     def _back_fits(self) -> bool:
-        if self.change is None:
-            return False
-        is_up = self.direction == "upgrade"
-        return self.change.downgrade_fits if is_up else self.change.upgrade_fits
+        other: Direction = "downgrade" if self.direction == "upgrade" else "upgrade"
+        return self.change is not None and self.change.fits(other)
 
     def _there(self, value: Any) -> Any:
         if isinstance(value, list):
