@@ -33,8 +33,8 @@ from statemigrate.formats.timestamps import EPOCH, EPOCH_DAY, LOCAL_EPOCH, MICRO
 Numbers = npt.NDArray[Any]
 _BEHIND = bytes(32)
 """Bytes behind the last value, so that eight at any place of one, and a few further, are there."""
-_MOST_BYTES = 1 << 30
-"""Bytes of values read at once: Arrow's offsets have 31 bits."""
+MOST_BYTES = 1 << 30
+"""Bytes of values that are read or written at once: Arrow's offsets have 31 bits."""
 _U64 = np.uint64
 _ONE = _U64(1)
 _SEVEN, _BYTE = _U64(7), _U64(56)
@@ -84,7 +84,7 @@ def read_columns(record: Record, values: Sequence[bytes]) -> pa.StructArray:
     """
     sizes = np.fromiter(map(len, values), np.int64, len(values))
     ends = np.cumsum(sizes)
-    require(len(values) > 0 and ends[-1] < _MOST_BYTES)
+    require(len(values) > 0 and ends[-1] < MOST_BYTES)
     reading = _ColumnReading(b"".join(chain(values, (_BEHIND,))))
     array, at = reading.read(record, _PresentRows(len(values), ends - sizes, ends))
     require(np.array_equal(at, ends))

@@ -11,12 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.formats.avro.column_types import longest_text, present_branch, primitive_type
-from statemigrate.formats.avro.columns_reading import LIMITS, Irregular, require
+from statemigrate.formats.avro.columns_reading import (
+    LIMITS,
+    MOST_BYTES,
+    Irregular,
+    Numbers,
+    require,
+)
 from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
     Decimals,
@@ -27,10 +32,8 @@ from statemigrate.formats.schema.nodes import (
     Union,
 )
 
-Numbers = npt.NDArray[Any]
 _U64 = np.uint64
 _SPARE = 8
-_MOST_BYTES = 1 << 30
 _MORE = np.array(
     [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
     + [0x8080808080808080] * 2,
@@ -240,7 +243,7 @@ class _ColumnWriting:
             return
         sizes = sum([size for _, size in self._words], np.zeros(self._rows, np.int64))
         ends = np.cumsum(sizes + _SPARE)
-        require(ends[-1] < _MOST_BYTES)
+        require(ends[-1] < MOST_BYTES)
         out = np.zeros(int(ends[-1]) + _SPARE, np.uint8)
         words = np.ndarray((len(out) - 7,), "<u8", out, strides=(1,))
         start = ends - (sizes + _SPARE)
