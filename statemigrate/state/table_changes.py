@@ -61,19 +61,16 @@ def _between_checkpoints(before: StoreAt, after: StoreAt) -> Iterator[pa.Table]:
     waits for it, so that only keys that differ are in memory where both have the same partitions.
     """
     columns = after.columns
-    alone: tuple[Rows, Rows] = {}, {}
+    old: Rows = {}
+    new: Rows = {}
     alike = gcd(before.rows.partitions, after.rows.partitions) or 1
     for number in range(alike):
-        old, new = _rows_alike(before, number, alike), _rows_alike(after, number, alike)
-        for own, rows, others in ((alone[0], old, new), (alone[1], new, old)):
-            own.update((key, row) for key, row in rows.items() if key not in others)
-        met = alone[0].keys() & alone[1].keys()
-        old.update((key, alone[0].pop(key)) for key in met)
-        new.update((key, alone[1].pop(key)) for key in met)
-        both = old.keys() & new.keys()
-        pair = [{key: rows[key] for key in rows if key in both} for rows in (old, new)]
-        yield _table(columns, _compared(columns, *pair))
-    yield _table(columns, _compared(columns, *alone))
+        old.update(_rows_alike(before, number, alike))
+        new.update(_rows_alike(after, number, alike))
+        met = [key for key in new if key in old]
+        first, second = ({key: rows.pop(key) for key in met} for rows in (old, new))
+        yield _table(columns, _compared(columns, first, second))
+    yield _table(columns, _compared(columns, old, new))
 
 
 def _rows_alike(side: StoreAt, number: int, alike: int) -> Rows:
