@@ -283,7 +283,8 @@ class Feeding(StreamingQueryListener):
         for each in reversed(self._actions.copy()):
             place = each.files.location, each.name
             try:
-                if CheckpointDirectory(each.files).query_id() == query and each.is_in(query):
+                # The plan first: what waits for other queries need not read their checkpoints.
+                if each.is_in(query) and CheckpointDirectory(each.files).query_id() == query:
                     self._actions.remove(each)
                     if place not in done:
                         done.add(place)
