@@ -114,19 +114,17 @@ def changes_of_stores(
     """
     before, after = (operator_stores(each, names) for each in (shape, found.shape))
     new = meaning_of(found, "")
-    found_of = {
+    changes = {
         name: _change(before[name], after[name], old, new) for name in before if name in after
     }
-    variables = variable_stores(found.shape)
-    migrating = {
-        store_of(name) for name in (*variable_stores(shape), *variables) if store_of(name) != name
-    }
-    for name, each in variable_stores(shape).items():
-        if name in variables and name not in migrating:
-            change = _change(each, variables[name], old, new)
+    before, after = (variable_stores(each) for each in (shape, found.shape))
+    migrating = {store_of(name) for name in (*before, *after) if store_of(name) != name}
+    for name in before:
+        if name in after and name not in migrating:
+            change = _change(before[name], after[name], old, new)
             if change.rekeys:
-                found_of[name] = change
-    return found_of
+                changes[name] = change
+    return changes
 
 
 def _change(
