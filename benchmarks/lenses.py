@@ -124,18 +124,7 @@ def _chain(kind: RecordKind, count: int, rounds: int) -> Result:
     for number in range(_SCRIPTS):
         name = "session" if number == 0 else f"visit_{number}"
         change = Change.of(lens(rename(name, f"visit_{number + 1}")), fmt)
-        migrations.append(
-            Migration(
-                store="orders",
-                revision=f"r{number}",
-                down_revision=f"r{number - 1}" if number else None,
-                old=change.old,
-                new=change.new,
-                upgrade=change.upgrade,
-                downgrade=change.downgrade,
-                change=change,
-            )
-        )
+        migrations.append(_script(change, number))
         fmt = change.new  # type: ignore[assignment]
     lineage = Lineage.build("orders", migrations)
     chain, first = lineage.path("base", "r29"), lineage.path("base", "r0")
@@ -149,6 +138,19 @@ def _chain(kind: RecordKind, count: int, rounds: int) -> Result:
     what = f"{_SCRIPTS} lenses in a chain"
     ratio = median_ratio(single, many)
     return Result(what, "values/s against one of them", ratio, "at least", 0.7, figures)
+
+
+def _script(change: Change, number: int = 0) -> Migration:
+    return Migration(
+        store="orders",
+        revision=f"r{number}",
+        down_revision=f"r{number - 1}" if number else None,
+        old=change.old,
+        new=change.new,
+        upgrade=change.upgrade,
+        downgrade=change.downgrade,
+        change=change,
+    )
 
 
 def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
@@ -178,17 +180,7 @@ def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
 
 def _one_script(kind: RecordKind) -> tuple[Change, Lineage]:
     change = Change.of(_ORDER, Struct(kind.ddl))
-    script = Migration(
-        store="orders",
-        revision="r0",
-        down_revision=None,
-        old=change.old,
-        new=change.new,
-        upgrade=change.upgrade,
-        downgrade=change.downgrade,
-        change=change,
-    )
-    return change, Lineage.build("orders", [script])
+    return change, Lineage.build("orders", [_script(change)])
 
 
 def _by_columns(kind: RecordKind, count: int, rounds: int) -> Result:

@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from support.lens_scripts import CHANGE, LINEAGE, OLD, value
 
 from statemigrate.access import DualAccess
 from statemigrate.budget import Budget, run_chunk
@@ -14,37 +15,12 @@ from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition
 from statemigrate.errors import FormatError, TransformError
 from statemigrate.families import Source, Span
-from statemigrate.formats import Struct
-from statemigrate.lenses import Change, add, cast, lens, rename
-from statemigrate.migration import Lineage, Migration, column_way
+from statemigrate.migration import column_way
 from statemigrate.migration.column_way import ColumnWay
 
-OLD = Struct("id BIGINT NOT NULL, n BIGINT, text STRING, s STRUCT<x: DOUBLE>")
-CHANGE = Change.of(
-    lens(rename("text", "title"), cast("n", "INT", unfit="fail"), add("seen", "TIMESTAMP")), OLD
-)
-SCRIPT = Migration(
-    store="notes",
-    revision="r0",
-    down_revision=None,
-    old=CHANGE.old,
-    new=CHANGE.new,
-    upgrade=CHANGE.upgrade,
-    downgrade=CHANGE.downgrade,
-    change=CHANGE,
-)
 BEFORE = StoredFamily("notes.base", "base", OLD)
 AFTER = StoredFamily("notes.r0", "r0", CHANGE.new)
 NUMBER = 3_000
-
-
-def value(number, n=None):
-    return {
-        "id": number << 40,
-        "n": number if n is None else n,
-        "text": None if number % 3 else f"größer {number}",
-        "s": {"x": number / 8} if number % 2 else None,
-    }
 
 
 def seeded(place, unfit=(), damaged=()):
@@ -60,9 +36,7 @@ def seeded(place, unfit=(), damaged=()):
 
 def opened(place, state):
     partition = Partition(place, state, 1)
-    source = Source(
-        partition.source(BEFORE, "value"), Lineage.build("notes", [SCRIPT]).path("base", "r0")
-    )
+    source = Source(partition.source(BEFORE, "value"), LINEAGE.path("base", "r0"))
     return partition, source, DualAccess("notes", partition.target(AFTER, "value"), [source])
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support.columnar_formats import columnar_values
+from support.lens_scripts import lineage_of
 from support.random_lenses import fitting_changes
 
 from statemigrate.errors import TransformError, ValueMismatchError
@@ -29,24 +30,6 @@ from statemigrate.lenses import (
 )
 from statemigrate.migration import Lineage, Migration, MigrationPath, column_way
 from statemigrate.migration.column_way import FEW, LOADING, ColumnWay
-
-
-def lineage_of(*changes: Change) -> Lineage:
-    """A script for each change, from base through r0, r1 ..."""
-    scripts = [
-        Migration(
-            store="notes",
-            revision=f"r{number}",
-            down_revision=f"r{number - 1}" if number else None,
-            old=change.old,
-            new=change.new,
-            upgrade=change.upgrade,
-            downgrade=change.downgrade,
-            change=change,
-        )
-        for number, change in enumerate(changes)
-    ]
-    return Lineage.build("notes", scripts)
 
 
 def one_by_one(path: MigrationPath, old: Format, new: Format, stored: Sequence[bytes]) -> Any:

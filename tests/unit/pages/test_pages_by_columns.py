@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.lens_scripts import CHANGE, LINEAGE, OLD, value
 
 from statemigrate.deployment import (
     Declared,
@@ -16,8 +17,7 @@ from statemigrate.deployment import (
 from statemigrate.errors import TransformError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
-from statemigrate.lenses import Change, add, cast, lens, rename
-from statemigrate.migration import Lineage, Migration, column_way
+from statemigrate.migration import column_way
 from statemigrate.migration.column_way import ColumnWay
 from statemigrate.pages.columns import NEVER, PageId
 from statemigrate.pages.families import PageStores, fingerprint
@@ -26,32 +26,8 @@ from statemigrate.processor.keys import TupleKeyCodec
 
 KEY = Struct("k STRING").struct_type()
 KEYS = TupleKeyCodec(KEY)
-OLD = Struct("id BIGINT NOT NULL, n BIGINT, text STRING, s STRUCT<x: DOUBLE>")
-CHANGE = Change.of(
-    lens(rename("text", "title"), cast("n", "INT", unfit="fail"), add("seen", "TIMESTAMP")), OLD
-)
-SCRIPT = Migration(
-    store="notes",
-    revision="r0",
-    down_revision=None,
-    old=CHANGE.old,
-    new=CHANGE.new,
-    upgrade=CHANGE.upgrade,
-    downgrade=CHANGE.downgrade,
-    change=CHANGE,
-)
-LINEAGE = Lineage.build("notes", [SCRIPT])
 FAMILIES = (StoredFamily("notes", "base", OLD), StoredFamily("notes@r0", "r0", CHANGE.new))
 NUMBER = 700
-
-
-def value(number: int, n: int | None = None) -> dict[str, Any]:
-    return {
-        "id": number << 40,
-        "n": number if n is None else n,
-        "text": None if number % 3 else f"größer {number}",
-        "s": {"x": number / 8} if number % 2 else None,
-    }
 
 
 def key(number: int) -> bytes:
