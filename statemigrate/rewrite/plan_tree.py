@@ -161,6 +161,8 @@ WATERMARK, STREAM_JOIN, UNION = (
     "StreamingSymmetricHashJoinExec",
     "UnionExec",
 )
+WHOLE_ROWS = ("TransformWithState", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState")
+"""How the names of operators begin whose code gets whole rows, by the names of the columns."""
 _PYTHON = "PythonUDF"
 _SOURCE = "StreamingRelationExec"
 _CACHED, _REUSED, _ADAPTIVE = "InMemoryTableScanExec", "ReusedExchangeExec", "AdaptiveSparkPlanExec"
@@ -246,6 +248,9 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
     listed = java.children()
     below = [listed.apply(at) for at in range(fields["num-children"])]
     children = tuple(_walked(each, nodes, of_union=name == UNION) for each in below)
+    if name.startswith(WHOLE_ROWS):
+        # The second child is the initial state, which counts in a query's first batch alone.
+        children = children[:1]
     within = _within(java, name)
     if within is not None:
         children = (_walked(within, iter(json.loads(within.toJSON())), of_union=False),)

@@ -20,6 +20,7 @@ from statemigrate.pages.rows import BUCKET, PACKED_COLUMNS, pack
 from statemigrate.rewrite.plan_tree import (
     STREAM_JOIN,
     WATERMARK,
+    WHOLE_ROWS,
     Definitions,
     PlanExpression,
     PlanNode,
@@ -82,8 +83,6 @@ Facts = Mapping[int, tuple[OperatorFact, ...]]
 _FILTER, _UNION, _EXPAND = "FilterExec", "UnionExec", "ExpandExec"
 _PLANNER_ADDS = ("IsNotNull", "DynamicPruningExpression")
 """Conditions that Spark's optimizer adds by itself where others need them."""
-_CUSTOM = ("TransformWithState", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState")
-"""How the names of operators begin whose code gets whole rows, by the names of the columns."""
 _COLUMNS_ALONE = frozenset(
     {
         *("ProjectExec", "BatchEvalPythonExec", "ArrowEvalPythonExec"),
@@ -125,7 +124,7 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
     # A join had no other mode before Spark 4.2, and its plan none at all.
     if isinstance(mode, Mapping) and (node.name, _object(mode)) != (STREAM_JOIN, "Append"):
         yield OperatorFact("output mode", _object(mode).lower())
-    if node.name.startswith(_CUSTOM):
+    if node.name.startswith(WHOLE_ROWS):
         yield from _given(node.children[0], definitions, "")
     if node.name != STREAM_JOIN:
         return
