@@ -19,6 +19,7 @@ from statemigrate.meaning import (
     compare_operators,
     compare_sources,
 )
+from statemigrate.meaning.states import LIVES, compare_states
 from statemigrate.meaning.store_changes import compare_stores
 from statemigrate.migration import Lineage
 from statemigrate.pages.record import PagesRecord, is_marker, variable_of
@@ -75,7 +76,11 @@ def verdicts_on(
         number = numbers.get(name)
         # Of code that no plan was seen of, nothing was found to be the same.
         if found.plan is not None and number in before and number in after:
-            known = list(compare_meanings(before[number], after[number]))
+            said = {each.name for each in own}
+            compared = compare_meanings(before[number], after[number])
+            known = [each for each in compared if each.name not in said]
+            kept = compare_states(before[number], after[number], of_one_release=False)
+            known += [each for each in kept if each.rule == LIVES]
             yield from _settled(own, known)
             yield from known
         else:
@@ -115,7 +120,7 @@ def _settled(states: Sequence[PlanItem], known: Sequence[PlanItem]) -> Iterator[
     """States whose fields have other names alone, where the meaning is known to be the same."""
     is_same = not any(each.verdict == "unnoticed" for each in known)
     for each in states:
-        if each.verdict == "unnoticed" and is_same and not each.store:
+        if each.verdict == "unnoticed" and is_same and each.rule == "state":
             text = f"only names differ, and what they are computed from is the same ({each.text})"
             yield replace(each, verdict="goes on", text=text)
         else:

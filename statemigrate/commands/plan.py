@@ -16,7 +16,7 @@ from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read
 from statemigrate.meaning import PlanItem, PlanStep
 from statemigrate.meaning.rules import with_levels
 from statemigrate.meaning.store_changes import by_scripts
@@ -102,7 +102,7 @@ def _plan_of(
     project: Project,
     rules: Mapping[str, str],
 ) -> ChangePlan:
-    files, wanted = open_files(checkpoint), target
+    files, wanted = files_to_read(checkpoint), target
     if wanted is not None and not (wanted.code or wanted.like):
         wanted = None
     if CheckpointDirectory(files).is_embedded:

@@ -16,7 +16,6 @@ from statemigrate.deployment import StoredStore, revision_in, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.meaning import CodeMeaning, PlanItem, PlanStep
-from statemigrate.meaning.code_meaning import state_ddl
 from statemigrate.meaning.rules import with_levels
 from statemigrate.meaning.store_changes import format_ddl, is_scripted
 from statemigrate.migration import BASE, Lineage
@@ -24,6 +23,7 @@ from statemigrate.pages.record import PagesRecord, records
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.families import ScriptedFamily
+from statemigrate.rewrite.kept_state import state_ddl
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.questions import Question
 from statemigrate.state.project import Project

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
-from statemigrate.formats.struct.ddl import without_not_null
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
 from statemigrate.meaning.plan_items import (
     UNNAMED,
@@ -19,6 +18,7 @@ from statemigrate.meaning.plan_items import (
     readable,
     short_text,
 )
+from statemigrate.meaning.states import compare_states
 from statemigrate.rewrite.probe_facts import OperatorFact
 from statemigrate.rewrite.python_code import python_releases, without_bytecode
 from statemigrate.rewrite.windows import KeyMeaning
@@ -42,29 +42,8 @@ def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:
             text = f"operator {number} was {names[0]}, and is {names[1]}: Spark does not start"
             yield PlanItem(f"operator {number}", "rewrite", text)
             continue
-        both = [*now.state, *(each for each in was.state if each not in now.state)]
-        for state in both if was.state and now.state else ():
-            texts = [each.state.get(state) for each in (was, now)]
-            if not _is_same_state(*texts, of_one_release=old.spark == new.spark):
-                # A variable of another type migrates live, by scripts.
-                is_live = kind_of(now.kind) is VARIABLES and None not in texts
-                text = _other_state(texts[0], texts[1])
-                yield PlanItem(state, "live" if is_live else "rewrite", text, now.name)
+        yield from compare_states(was, now, of_one_release=old.spark == new.spark)
         yield from compare_meanings(was, now)
-
-
-def _is_same_state(
-    was: tuple[str, str] | None, now: tuple[str, str] | None, *, of_one_release: bool
-) -> bool:
-    """Whether two states have the same types.
-
-    Spark 4.3 declares nullable what earlier releases declare as NOT NULL, and goes on with both.
-    """
-    if of_one_release or was is None or now is None:
-        return was == now
-    return [list(without_not_null(each)) for each in was] == [
-        list(without_not_null(each)) for each in now
-    ]
 
 
 def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem]:
@@ -80,14 +59,6 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
         yield PlanItem("sources", "rewrite", f"{text}: Spark does not start")
     else:
         yield PlanItem("sources", "goes on", text)
-
-
-def _other_state(was: tuple[str, str] | None, now: tuple[str, str] | None) -> str:
-    shown = [
-        "nothing" if each is None else f"{short_text(each[1])} by {short_text(each[0])}"
-        for each in (was, now)
-    ]
-    return f"it kept {shown[0]}, and keeps {shown[1]}"
 
 
 def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
@@ -192,6 +163,7 @@ _WHAT_FOLLOWS = {
     "column": "values that are kept were computed the old way",
     "rows": "what came of the old rows stays",
     "watermark": "state is cleaned up by another column's time",
+    "timeout": "when a group is to time out stays as the old clock had it",
     "join type": "rows that are kept were not checked by the new rule",
     "join key": "rows under old keys are not found again",
     "join condition": "what was joined, or given up, stays as the old condition had it",
@@ -212,11 +184,14 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
         was = [each for each in gone if each.words == words]
         now = [each for each in added if each.words == words]
         kind, text = (was or now)[0].kind, _other_fact(was, now)
+        rule = kind.replace(" ", "-")
         verdict: Verdict = "goes on" if kind in ("delay", "output mode") else "unnoticed"
         if kind == "output mode" and now and now[0].text == "complete" and _removes_groups(old):
             verdict = "unnoticed"
             text += ": groups that the watermark has passed were removed, and the result lacks them"
-        rule = kind.replace(" ", "-")
+        is_timed_out = kind == "timeout" and "NoTimeout" in [each.text for each in (*was, *now)]
+        if is_timed_out or (kind.endswith(" mode") and kind_of(new.kind) is VARIABLES):
+            verdict, rule, text = "rewrite", "", f"{text}: Spark does not start"
         yield PlanItem(f"{new.name} {words}", verdict, text, new.name, rule=rule)
 
 

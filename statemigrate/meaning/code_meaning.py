@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.checkpoint.operators.catalogue import kind_of
-from statemigrate.checkpoint.operators.shapes import OperatorShape, shown_paths, with_labels
+from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.errors import CodeError
 from statemigrate.files.documents import (
     OBJECT,
@@ -19,9 +19,9 @@ from statemigrate.files.documents import (
     document_checksum,
     parse_json,
 )
-from statemigrate.formats.struct.ddl import ddl_of
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.column_pairing import operator_name, store_families
+from statemigrate.rewrite.column_pairing import operator_name
+from statemigrate.rewrite.kept_state import KeptState, kept_states
 from statemigrate.rewrite.probe_facts import OperatorFact
 from statemigrate.rewrite.stream_plan import PlanMeaning
 from statemigrate.rewrite.windows import KeyMeaning, window_from_json
@@ -37,14 +37,15 @@ _ABOUT = (
 class OperatorMeaning:
     """A stateful operator: what it keeps, and what that is computed from.
 
-    ``kind`` is Spark's name of the operator. ``state`` has by the user's name of a state the DDL of
-    its key and its value. ``keys``, ``functions`` and ``facts`` are as the probe saw them.
+    ``kind`` is Spark's name of the operator. ``state`` has what it keeps by the user's names, and
+    is empty where that was not looked at. ``keys``, ``functions`` and ``facts`` are as the probe
+    saw them.
     """
 
     name: str
     number: int
     kind: str
-    state: Mapping[str, tuple[str, str]]
+    state: Mapping[str, KeptState]
     keys: tuple[KeyMeaning, ...] = ()
     functions: tuple[AggregateFunction, ...] = ()
     facts: tuple[OperatorFact, ...] = ()
@@ -95,11 +96,8 @@ def code_meaning(
     for number in numbers:
         kind = known[number].name if shapes else plan.kinds[number]
         name = operator_name(known[number]) if shapes else f"{kind_of(kind).word}-{number}"
-        families = store_families(known[number]) if shapes else ()
-        state = {
-            label: (state_ddl(place.family.key), state_ddl(place.family.content))
-            for label, place in families
-        }
+        declared = plan.states.get(number, {})
+        state = kept_states(known[number], declared) if shapes else declared
         made = OperatorMeaning(
             name,
             number,
@@ -112,12 +110,6 @@ def code_meaning(
         operators.append(made)
     release = ".".join(pyspark.__version__.split(".")[:2])
     return CodeMeaning(reference, release, tuple(sources), tuple(operators), plan.schemas)
-
-
-def state_ddl(struct: Mapping[str, Any]) -> str:
-    """The DDL of a struct of Spark's, with a label for each field, without those of no value."""
-    named = with_labels(dict(struct))
-    return ddl_of({**named, "fields": [named["fields"][at] for at in shown_paths(dict(struct))]})
 
 
 # The lock: a text file beside the code, one fact a line.
@@ -134,7 +126,16 @@ MEANING_SHAPE = {
         {
             "number": int,
             "kind": str,
-            "state": Table({"key": str, "value": str}),
+            "state": Table(
+                {
+                    "key": Maybe(str),
+                    "value": str,
+                    "user_key": Maybe(str),
+                    "is_list": bool,
+                    "expires": bool,
+                    "lives": Maybe(int),
+                }
+            ),
             "keys": [{"name": str, "expression": str, "window": _WINDOW}],
             "functions": [OBJECT],
             "facts": [{"kind": str, "side": str, "text": str}],
@@ -190,9 +191,7 @@ def _operator(operator: OperatorMeaning) -> dict[str, Any]:
     return {
         "number": operator.number,
         "kind": operator.kind,
-        "state": {
-            name: {"key": key, "value": value} for name, (key, value) in operator.state.items()
-        },
+        "state": {name: each.to_json() for name, each in operator.state.items()},
         "keys": [
             {
                 "name": each.name,
@@ -218,7 +217,7 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
             name,
             each["number"],
             each["kind"],
-            {state: (ddl["key"], ddl["value"]) for state, ddl in each["state"].items()},
+            {state: KeptState.from_json(found) for state, found in each["state"].items()},
             tuple(
                 KeyMeaning(
                     key["name"],

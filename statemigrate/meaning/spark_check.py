@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.checkpoint.operators.shapes import FamilyShape
+from statemigrate.checkpoint.operators.shapes import FamilyShape, StructJson, all_nullable
 
 _WIDER = {"byte": 0, "short": 1, "integer": 2, "long": 3}
 
@@ -51,6 +51,13 @@ def reads(old: FamilyShape, new: FamilyShape, *, evolves: bool) -> tuple[RowRead
             "values have a time to live in one of state and code, and none in the other"
         )
     return _by_place(old.key, new.key), value
+
+
+def reads_struct(old: StructJson, new: StructJson, *, nullable: bool) -> RowReading:
+    """How Spark reads rows of one struct as those of another; without ``nullable`` null is free."""
+    if not nullable:
+        old, new = all_nullable(old), all_nullable(new)
+    return _by_place(old, new)
 
 
 def _by_place(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> RowReading:

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.formats import Format
 from statemigrate.formats.struct.rules import shape_of
-from statemigrate.meaning.code_meaning import state_ddl
 from statemigrate.meaning.plan_items import PlanItem, Verdict, short_text
 from statemigrate.migration import BASE, Lineage
+from statemigrate.rewrite.kept_state import state_ddl
 
 
 def compare_stores(

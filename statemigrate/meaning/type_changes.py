@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_internal, kind_of
+from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, is_internal, kind_of
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.meaning.code_meaning import state_ddl
 from statemigrate.meaning.plan_items import UNNAMED, PlanItem, short_text
 from statemigrate.meaning.spark_check import RowReading, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
+from statemigrate.rewrite.kept_state import state_ddl
 
 if TYPE_CHECKING:
     from statemigrate.rewrite.sources import NewSources
@@ -152,10 +152,12 @@ def _states(was: OperatorShape, now: OperatorShape) -> Iterator[PlanItem]:
             yield PlanItem(label, "rewrite", text, name)
             continue
         key, value = reads(old[label].family, new[label].family, evolves=False)
-        yield _state(label, name, key, value)
+        yield _state(label, name, key, value, is_of_code=kind_of(now.name) is GROUPS)
 
 
-def _state(label: str, operator: str, key: RowReading, value: RowReading) -> PlanItem:
+def _state(
+    label: str, operator: str, key: RowReading, value: RowReading, *, is_of_code: bool = True
+) -> PlanItem:
     refused = [
         f"{part}: {read.refused}" for part, read in (("key", key), ("value", value)) if read.refused
     ]
@@ -167,7 +169,9 @@ def _state(label: str, operator: str, key: RowReading, value: RowReading) -> Pla
         names = [[_field_name(each) for each in pair] for pair in others]
         pairs = ", ".join(f"{one} is read as {other}" for one, other in names)
         text = f"Spark compares types alone, and starts: {pairs}"
-        return PlanItem(label, "unnoticed", text, operator, rule="state")
+        # Only the code of a function knows what it keeps: the name of a field is its meaning.
+        rule = "variable" if is_of_code and value.as_other else "state"
+        return PlanItem(label, "unnoticed", text, operator, rule=rule)
     return PlanItem(label, "same", "names and types of the state are the same", operator)
 
 
@@ -180,11 +184,11 @@ def _variables(
 ) -> Iterator[PlanItem]:
     """Of ``transformWithState``: each variable, or the families of a store that has scripts."""
     name = operator_name(now)
-    for setting in ("timeMode", "outputMode"):
+    for setting, words in (("timeMode", "time mode"), ("outputMode", "output mode")):
         one, other = ((each.properties or {}).get(setting) for each in (was, now))
         if one != other:
-            text = f"{setting} was {one} and is {other}: Spark does not start"
-            yield PlanItem(f"{name}.{setting}", "rewrite", text, name)
+            text = f"it was {one}, and is {other}: Spark does not start"
+            yield PlanItem(f"{name} {words}", "rewrite", text, name)
     old, new = _by_store(was), _by_store(now)
     for store in [*new, *(each for each in old if each not in new)]:
         if store not in old:
@@ -218,6 +222,10 @@ def _store(
 ) -> PlanItem:
     shared = [name for name in new if name in old]
     for name in shared:
+        was, now = old[name].family.kind, new[name].family.kind
+        if was != now:
+            text = f"it was a {was}, and is a {now}: Spark does not start"
+            return PlanItem(store, "rewrite", text, operator, store)
         key, value = reads(old[name].family, new[name].family, evolves=evolves)
         if value.refused and not key.refused:
             text = f"Spark does not start: {value.refused}"

@@ -35,6 +35,8 @@ FactKind = Literal[
     "join key",
     "join condition",
     "output mode",
+    "time mode",
+    "timeout",
     "table",
     "column",
     "rows",
@@ -124,6 +126,12 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
     # A join had no other mode before Spark 4.2, and its plan none at all.
     if isinstance(mode, Mapping) and (node.name, _object(mode)) != (STREAM_JOIN, "Append"):
         yield OperatorFact("output mode", _object(mode).lower())
+    times = node.fields.get("timeMode")
+    if isinstance(times, Mapping):
+        yield OperatorFact("time mode", _object(times))
+    timeouts = node.fields.get("timeoutConf")
+    if isinstance(timeouts, Mapping):
+        yield OperatorFact("timeout", _object(timeouts))
     if node.name.startswith(WHOLE_ROWS):
         yield from _given(node.children[0], definitions, "")
     if node.name != STREAM_JOIN:

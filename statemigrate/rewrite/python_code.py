@@ -55,21 +55,38 @@ def digest_of_command(command: bytes) -> str:
 
     Only for what this process has given to Spark itself: reading it runs code.
     """
+    found = _object_of(command)
+    return "" if found is None else digest_of(found)
+
+
+def digest_of_udf(expression: Any) -> str:
+    """`digest_of` the function of a ``PythonUDF`` of Catalyst's."""
+    return digest_of_command(_command(expression))
+
+
+def object_of_udf(expression: Any) -> Any:
+    """A copy of the function of a ``PythonUDF`` of Catalyst's; None where it cannot be read.
+
+    Only for what this process has given to Spark itself: reading it runs code.
+    """
+    return _object_of(_command(expression))
+
+
+def _command(expression: Any) -> bytes:
+    from pyspark import SparkContext
+
+    byte = SparkContext._jvm.scala.reflect.ClassTag.Byte()  # type: ignore[union-attr]
+    return bytes(expression.func().command().toArray(byte))
+
+
+def _object_of(command: bytes) -> Any:
     from pyspark.serializers import CloudPickleSerializer
 
     try:
         found = CloudPickleSerializer().loads(command)  # type: ignore[no-untyped-call]
     except Exception:  # what reading a user's objects raises is theirs to choose
-        return ""
-    return digest_of(found[0] if isinstance(found, tuple) and found else found)
-
-
-def digest_of_udf(expression: Any) -> str:
-    """`digest_of` the function of a ``PythonUDF`` of Catalyst's."""
-    from pyspark import SparkContext
-
-    byte = SparkContext._jvm.scala.reflect.ClassTag.Byte()  # type: ignore[union-attr]
-    return digest_of_command(bytes(expression.func().command().toArray(byte)))
+        return None
+    return found[0] if isinstance(found, tuple) and found else found
 
 
 def digest_of(function: Any) -> str:

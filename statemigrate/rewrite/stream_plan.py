@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError
 from statemigrate.rewrite.aggregates import AggregateFunction
+from statemigrate.rewrite.kept_state import KeptState, declared_states
 from statemigrate.rewrite.plan_tree import Definitions, StreamPlan, members_of, plan_of, short_name
 from statemigrate.rewrite.probe_facts import Facts, operator_facts
 from statemigrate.rewrite.probe_functions import functions_in
@@ -199,14 +200,15 @@ class PlanMeaning:
     """What is known of each stateful operator by its number.
 
     ``kinds`` are Spark's names of the operators, ``keys`` and ``functions`` what their keys and
-    aggregates are computed from, ``facts`` what else decides about their rows. ``schemas`` are
-    those of the streams, in the plan's order.
+    aggregates are computed from, ``facts`` what else decides about their rows. ``states`` are what
+    the code declares that it keeps. ``schemas`` are those of the streams, in the plan's order.
     """
 
     kinds: Mapping[int, str] = field(default_factory=dict)
     keys: Meanings = field(default_factory=dict)
     functions: Mapping[int, tuple[AggregateFunction, ...]] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
+    states: Mapping[int, Mapping[str, KeptState]] = field(default_factory=dict)
     schemas: tuple[str, ...] = ()
 
 
@@ -227,5 +229,6 @@ def plan_meaning(stream: DataFrame, mode: str) -> PlanMeaning:
         keys_in(plan.root, definitions),
         functions_in(plan.root),
         operator_facts(plan.root, definitions),
+        declared_states(plan.root),
         plan.schemas,
     )

@@ -36,6 +36,7 @@ for place in sys.argv[1:]:
         "changed": state["tally"].changes(state.batch - 1).num_rows,
         "status": [each.store for each in status.stores],
         "sql": repr(state.sql('select count(*) from tally').to_pylist()),
+        "plan": [each.name for each in statemigrate.plan(place, migrations=None).items],
         "java": bool(hadoop_jvm._started),
     }
 print(json.dumps(found))
@@ -100,4 +101,5 @@ def test_all_engines_state_is_read_from_there_as_from_a_disk(system, checkpoints
         assert there[place] == expected
         assert len(expected["batches"]) >= 2
         assert expected["status"] == ["tally"]
+        assert expected["plan"]
         assert not expected["java"]

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pyspark.sql import DataFrame
+import pandas
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StatefulProcessor
 
 Rows = Annotated[DataFrame, "k STRING, region STRING, v BIGINT, at TIMESTAMP"]
 
@@ -54,7 +56,8 @@ def _add(group: str, old: Any, mode: str, *changes: tuple[Any, ...]) -> None:
 
 
 YES, NO = True, False
-SAME, GOES_ON, UNNOTICED, REWRITE = "same", "goes on", "unnoticed", "rewrite"
+SAME, GOES_ON, LIVE = "same", "goes on", "live"
+UNNOTICED, REWRITE = "unnoticed", "rewrite"
 
 
 def _typed(make: Callable[[DataFrame], DataFrame]) -> Callable[..., DataFrame]:
@@ -611,6 +614,155 @@ _add(
     ("a result has another expression", _joined(columns=("l.k", "l.v + r.v")), YES, SAME),
     ("a stored column is computed otherwise", _joined(value="v * 2"), YES, UNNOTICED),
 )
+
+# Variables of a processor.
+
+
+def _visits(
+    variables: str = "total BIGINT",
+    *,
+    name: str = "sum",
+    kind: str = "value",
+    ttl: int | None = None,
+    more: bool = False,
+    key: str = "k",
+    before: str = "true",
+    by: str = "v",
+    time: str = "processingTime",
+    mode: str = "update",
+    initial: bool = False,
+    output: str = "k STRING",
+) -> Callable[..., DataFrame]:
+    """A query whose processor has a variable of these fields, and ``more`` of them."""
+
+    class Visits(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            if kind == "value":
+                handle.getValueState(name, variables, ttl)
+            elif kind == "list":
+                handle.getListState(name, variables, ttl)
+            else:
+                handle.getMapState(name, "region STRING", variables, ttl)
+            if more:
+                handle.getValueState("last", "v BIGINT")
+
+        def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Any:
+            yield Row(k=str(key[0]))
+
+        def handleInitialState(self, key: Any, rows: Any, timers: Any) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+    def make(rows: DataFrame) -> DataFrame:
+        given = rows.where(before).withColumn("v", F.expr(by)).withColumn("k", F.expr(key))
+        if time == "eventTime":
+            given = given.withWatermark("at", "1 hour")
+        first = None
+        if initial:
+            first = rows.sparkSession.createDataFrame([("a", 1)], "k STRING, v BIGINT")
+            first = first.groupBy("k")
+        return given.groupBy("k").transformWithState(Visits(), output, mode, time, first)
+
+    return _typed(make)
+
+
+_add(
+    "Variables of a processor",
+    _visits(),
+    "update",
+    ("a variable is added", _visits(more=True), YES, GOES_ON),
+    ("a variable has another name", _visits(name="total"), YES, UNNOTICED),
+    ("a variable has a field more", _visits("total BIGINT, n BIGINT"), NO, LIVE),
+    ("a field has another name", _visits("cents BIGINT"), YES, UNNOTICED),
+    ("a field has another type", _visits("total DOUBLE"), NO, LIVE),
+    ("a value becomes a list", _visits(kind="list"), NO, REWRITE),
+    ("values expire", _visits(ttl=60_000), NO, LIVE),
+    ("the key is another expression", _visits(key="upper(k)"), YES, UNNOTICED),
+    ("rows are filtered before it", _visits(before="v > 0"), YES, UNNOTICED),
+    ("a column that it gets is computed otherwise", _visits(by="v * 2"), YES, UNNOTICED),
+    ("another time mode", _visits(time="none"), NO, REWRITE),
+    ("the time of events", _visits(time="eventTime"), NO, REWRITE),
+    ("another output mode", _visits(mode="append"), NO, REWRITE, "append"),
+    ("an initial state is given", _visits(initial=True), YES, SAME),
+    ("the processor gives other rows", _visits(output="k STRING, n BIGINT"), YES, SAME),
+)
+_add(
+    "Variables of a processor",
+    _visits(more=True, initial=True),
+    "update",
+    ("a variable is removed", _visits(initial=True), YES, UNNOTICED),
+    ("the initial state is left out", _visits(more=True), YES, SAME),
+)
+_add(
+    "Variables of a processor",
+    _visits(ttl=60_000),
+    "update",
+    ("values expire later", _visits(ttl=600_000), YES, GOES_ON),
+    ("values do not expire any more", _visits(), NO, LIVE),
+)
+_add(
+    "Variables of a processor",
+    _visits(kind="map"),
+    "update",
+    ("the type of a map's values is another", _visits("total DOUBLE", kind="map"), NO, LIVE),
+    ("a map becomes a value", _visits(), NO, REWRITE),
+)
+
+
+# State of applyInPandasWithState.
+
+
+def _state(
+    state: str = "total BIGINT",
+    *,
+    key: str = "k",
+    before: str = "true",
+    by: str = "v",
+    mode: str = "update",
+    timeout: str = "NoTimeout",
+    output: str = "k STRING",
+) -> Callable[..., DataFrame]:
+    def function(group: Any, frames: Any, stored: Any) -> Any:
+        values = [sum(len(each) for each in frames)]
+        stored.update((values * 2)[: len(state.split(","))])
+        yield pandas.DataFrame({"k": [str(group[0])]})
+
+    def make(rows: DataFrame) -> DataFrame:
+        given = rows.where(before).withColumn("v", F.expr(by)).withColumn("k", F.expr(key))
+        given = given.withWatermark("at", "1 hour")
+        return given.groupBy("k").applyInPandasWithState(function, output, state, mode, timeout)
+
+    return _typed(make)
+
+
+_add(
+    "State of a function",
+    _state(),
+    "update",
+    ("a field has another name", _state("cents BIGINT"), YES, UNNOTICED),
+    ("a field has another type", _state("total DOUBLE"), NO, REWRITE),
+    ("a field is added", _state("total BIGINT, n BIGINT"), NO, REWRITE),
+    ("the key is another expression", _state(key="upper(k)"), YES, UNNOTICED),
+    ("rows are filtered before it", _state(before="v > 0"), YES, UNNOTICED),
+    ("a column that it gets is computed otherwise", _state(by="v * 2"), YES, UNNOTICED),
+    ("another output mode", _state(mode="append"), YES, GOES_ON, "append"),
+    ("state may time out", _state(timeout="ProcessingTimeTimeout"), NO, REWRITE),
+)
+_add(
+    "State of a function",
+    _state("total BIGINT, n BIGINT"),
+    "update",
+    ("two fields are exchanged", _state("n BIGINT, total BIGINT"), YES, UNNOTICED),
+)
+_add(
+    "State of a function",
+    _state(timeout="ProcessingTimeTimeout"),
+    "update",
+    ("timeouts by another clock", _state(timeout="EventTimeTimeout"), YES, UNNOTICED),
+)
+
 
 # Operators and sources.
 

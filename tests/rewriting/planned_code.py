@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming import StatefulProcessor
 
 Events = Annotated[DataFrame, "k STRING, region STRING, v BIGINT, at TIMESTAMP"]
 
@@ -106,3 +107,45 @@ def without_the_count(events: Events):
 
 def with_max_without_the_count(events: Events):
     return events.where("v > 0").groupBy("k").agg(F.max("v").alias("low"))
+
+
+def joined_with_itself(events: Events):
+    return _joined(events, events, "inner", "l.k = r.k")
+
+
+def joined_with_itself_outer(events: Events):
+    return _joined(events, events, "leftOuter", "l.k = r.k")
+
+
+class Visits(StatefulProcessor):
+    """Declares a variable of a name; with ``asks`` it takes something of Spark's own handle."""
+
+    def __init__(self, name, asks):
+        self.name, self.asks = name, asks
+
+    def init(self, handle):
+        if self.asks:
+            assert handle._statefulProcessorApiClient
+        handle.getValueState(self.name, "v BIGINT")
+
+    def handleInputRows(self, key, rows, timers):
+        yield Row(k=key[0])
+
+    def close(self):
+        pass
+
+
+def _visited(rows, name, asks=False):
+    return rows.groupBy("k").transformWithState(Visits(name, asks), "k STRING", "update", "none")
+
+
+def visited(events: Events):
+    return _visited(events, "one")
+
+
+def visited_by_another_name(events: Events):
+    return _visited(events, "other")
+
+
+def visited_with_a_question(events: Events):
+    return _visited(events, "one", asks=True)

@@ -71,7 +71,8 @@ def run(session, folder, function, mode, checkpoint):
         feed.add(ROWS)
     writer = result.writeStream.format("noop").outputMode(mode)
     writer = writer.option("checkpointLocation", str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
+    # One batch: in processing time Spark has another for ever, for timers.
+    query = writer.trigger(once=True).start()
     query.awaitTermination(180)
     assert not query.isActive
 
@@ -106,3 +107,7 @@ def test_spark_starts_or_refuses_and_plan_says_what_that_means(
         starts = False
     said = [(each.name, each.verdict, each.text) for each in found.items]
     assert (starts, gravest(found.items)) == (change.starts, change.verdict), said
+    # Without a checkpoint, the lock file says as much.
+    checked = lock(named(change.new), file=old.lock, check=True, mode=mode, spark=session)
+    asked = [(each.name, each.verdict, each.text) for each in checked.changes if each.asks]
+    assert bool(asked) == (change.verdict not in {"same", "goes on"}), asked

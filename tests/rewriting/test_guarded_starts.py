@@ -34,9 +34,9 @@ class Query:
         writer = function(self.feed.stream(self.session)).writeStream.format("noop")
         return writer.outputMode(mode).option("checkpointLocation", str(self.checkpoint))
 
-    def run(self, function, *, accept=None, guard=True, sink=None):
+    def run(self, function, *, accept=None, guard=True, sink=None, mode="update"):
         self.feed.add(ROWS)
-        writer = self.writer(function)
+        writer = self.writer(function, mode)
         if sink is not None:
             writer = writer.foreachBatch(sink)
         writer = guarded(writer, accept=accept) if guard else writer
@@ -104,6 +104,35 @@ def test_code_that_means_something_else_does_not_start_and_leaves_no_trace(
     assert caught.value.code == "SM-MEANING-001"
     assert [each["name"] for each in caught.value.data["changes"]] == names
     assert file_hashes(deployed.checkpoint) == before
+
+
+def test_a_stream_that_is_joined_with_itself_starts_again_and_no_other_join_does(query):
+    append = {"mode": "append"}
+    query.run(code.joined_with_itself, **append)
+    query.run(code.joined_with_itself, **append)
+    before = file_hashes(query.checkpoint)
+    with pytest.raises(StartupError) as caught:
+        query.run(code.joined_with_itself_outer, **append)
+    assert [each["name"] for each in caught.value.data["changes"]] == ["join-0 join type"]
+    assert file_hashes(query.checkpoint) == before
+
+
+def test_a_start_refuses_a_processor_whose_variable_spark_would_delete(query):
+    query.run(code.visited)
+    query.run(code.visited)
+    assert list(query.records) == [0]
+    (operator,) = query.records[0]["meaning"]["operators"].values()
+    assert {name: each["value"] for name, each in operator["state"].items()} == {"one": "v BIGINT"}
+    with pytest.raises(StartupError) as caught:
+        query.run(code.visited_by_another_name)
+    assert [each["rule"] for each in caught.value.data["changes"]] == ["variable"]
+
+
+def test_variables_of_a_processor_that_begins_nowhere_but_in_spark_are_not_compared(query, caplog):
+    query.run(code.visited)
+    caplog.clear()
+    query.run(code.visited_with_a_question)
+    assert any("its init raised AttributeError" in each.message for each in caplog.records)
 
 
 def test_a_change_that_is_accepted_starts_and_the_record_has_the_reason(query):

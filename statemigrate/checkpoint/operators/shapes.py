@@ -73,6 +73,13 @@ class FamilyShape:
     wrapping: Wrapping = "none"
 
     @property
+    def kind(self) -> str:
+        """What a variable of ``transformWithState`` is: a value, a list or a map."""
+        if self.user_key is not None:
+            return "map"
+        return "list" if self.is_list else "value"
+
+    @property
     def content(self) -> StructJson:
         """The struct that users know: of a value that expires without when it does."""
         fields = self.value["fields"]

@@ -1,0 +1,112 @@
+"""What becomes of the states of an operator, where two versions of its code are compared.
+
+There is no checkpoint: the states are those that a lock file has, or that code declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, kind_of
+from statemigrate.deployment import revision_in, store_of
+from statemigrate.formats.struct.ddl import parse_ddl
+from statemigrate.meaning.code_meaning import OperatorMeaning
+from statemigrate.meaning.plan_items import PlanItem, short_text
+from statemigrate.meaning.spark_check import reads_struct
+from statemigrate.migration import BASE
+from statemigrate.rewrite.kept_state import KeptState
+
+_DELETED = "the code does not declare it: Spark deletes it with all its values"
+LIVES = "time-to-live"
+"""The rule of values that live for another time."""
+_NEW = "it is new, and begins empty"
+
+
+def compare_states(
+    was: OperatorMeaning, now: OperatorMeaning, *, of_one_release: bool
+) -> Iterator[PlanItem]:
+    """What differs in what the operator keeps; nothing where one of the two was not looked at.
+
+    Spark 4.3 declares nullable what earlier releases declare as NOT NULL, and goes on with both:
+    so that counts only ``of_one_release``.
+    """
+    if not (was.state and now.state):
+        return
+    is_live = kind_of(now.kind) is VARIABLES
+    if is_live:
+        yield from _other_revisions(was, now)
+    for name in [*now.state, *(each for each in was.state if each not in now.state)]:
+        if is_live and _has_other_revisions(was, now, name):
+            continue
+        old, new = was.state.get(name), now.state.get(name)
+        if old is None or new is None:
+            yield _alone(name, now.name, is_new=old is None, is_live=is_live)
+        else:
+            yield from _changed(name, old, new, now, of_one_release=of_one_release)
+
+
+def _other_revisions(was: OperatorMeaning, now: OperatorMeaning) -> Iterator[PlanItem]:
+    """Stores that scripts have brought to another format."""
+    for store in dict.fromkeys(map(store_of, now.state)):
+        if _has_other_revisions(was, now, store):
+            listed = [", ".join(sorted(_revisions(each, store))) for each in (was, now)]
+            text = f"the state has revision {listed[0]}, and the code writes {listed[1]}"
+            yield PlanItem(store, "live", text, now.name, store)
+
+
+def _has_other_revisions(was: OperatorMeaning, now: OperatorMeaning, name: str) -> bool:
+    before, after = _revisions(was, name), _revisions(now, name)
+    return bool(before and after) and before != after
+
+
+def _revisions(operator: OperatorMeaning, name: str) -> set[str]:
+    """The revisions in which the store of a variable is kept; none where there is no such store."""
+    return {
+        revision_in(each) or BASE for each in operator.state if store_of(each) == store_of(name)
+    }
+
+
+def _alone(name: str, operator: str, *, is_new: bool, is_live: bool) -> PlanItem:
+    """Of a state that one version alone has."""
+    if not is_live:
+        which = "the new code alone" if is_new else "the old code alone"
+        return PlanItem(name, "rewrite", f"{which} keeps it: Spark does not start", operator)
+    if is_new:
+        return PlanItem(name, "goes on", _NEW, operator, name)
+    return PlanItem(name, "unnoticed", _DELETED, operator, name, "variable")
+
+
+def _changed(
+    name: str, old: KeptState, new: KeptState, operator: OperatorMeaning, *, of_one_release: bool
+) -> Iterator[PlanItem]:
+    """Of a state that both have."""
+    kind = kind_of(operator.kind)
+    store = name if kind is VARIABLES else ""
+    if old.kind != new.kind:
+        text = f"it was a {old.kind}, and is a {new.kind}: Spark does not start"
+        yield PlanItem(name, "rewrite", text, operator.name)
+        return
+    others: list[str] = []
+    # A start sees what the code declares, and a probe what Spark has made of it.
+    nullable = of_one_release and (old.key is None) == (new.key is None)
+    pairs = [(old.key, new.key), (old.user_key, new.user_key), (old.value, new.value)]
+    for one, other in pairs:
+        if one is None or other is None:
+            continue
+        read = reads_struct(parse_ddl(one), parse_ddl(other), nullable=nullable)
+        if read.refused:
+            is_live = kind is VARIABLES and (one, other) == pairs[-1]
+            text = f"it kept {short_text(one)}, and keeps {short_text(other)}: {read.refused}"
+            yield PlanItem(name, "live" if is_live else "rewrite", text, operator.name, store)
+            return
+        others += [f"{each[0]} is read as {each[1]}" for each in read.as_other]
+    if old.expires != new.expires:
+        text = "values have a time to live in one version alone: Spark does not start"
+        yield PlanItem(name, "live", text, operator.name, store)
+    elif others and kind in (VARIABLES, GROUPS):
+        # What other operators keep is compared by what it is computed from.
+        text = f"Spark compares types alone, and starts: {', '.join(others)}"
+        yield PlanItem(name, "unnoticed", text, operator.name, store, "variable")
+    elif old.lives != new.lives and None not in (old.lives, new.lives):
+        text = f"new values live {new.lives} ms, and older ones {old.lives} ms as before"
+        yield PlanItem(name, "goes on", text, operator.name, store, LIVES)

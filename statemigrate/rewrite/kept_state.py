@@ -1,0 +1,175 @@
+"""What an operator keeps: its states by name, each with its columns.
+
+A probe has run the code, and finds the states in the checkpoint that it made. Where code only
+starts, the plan has the state of a function; the variables of a processor are what its ``init``
+declares. Spark itself calls ``init`` on the driver to find them, before a query's first batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, is_internal, kind_of
+from statemigrate.checkpoint.operators.shapes import (
+    FamilyShape,
+    OperatorShape,
+    StructJson,
+    shown_paths,
+    with_labels,
+)
+from statemigrate.deployment import SETTINGS
+from statemigrate.errors import StatemigrateError
+from statemigrate.formats.struct.ddl import ddl_of, parse_ddl
+from statemigrate.rewrite.column_pairing import store_families
+from statemigrate.rewrite.plan_tree import PlanNode
+from statemigrate.rewrite.python_code import object_of_udf
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_log = logging.getLogger("statemigrate.meaning")
+
+
+@dataclass(frozen=True)
+class KeptState:
+    """A state by the DDL of its ``value``.
+
+    ``key`` is the DDL of its key, None where it was not looked at, and ``user_key`` that of a map's
+    own key, None for what is no map. A list has several values, one after the other. ``expires``
+    says that values have a time to live, and ``lives`` for how many milliseconds, None where that
+    is not known.
+    """
+
+    value: str
+    key: str | None = None
+    user_key: str | None = None
+    is_list: bool = False
+    expires: bool = False
+    lives: int | None = None
+
+    @property
+    def kind(self) -> str:
+        """How a person calls it."""
+        if self.user_key is not None:
+            return "map"
+        return "list" if self.is_list else "value"
+
+    def to_json(self) -> dict[str, Any]:
+        """The parts, as a record or a lock file has them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> KeptState:
+        """The state in a document of `to_json`. Raises `ValueError` for what is no DDL."""
+        found = cls(**document)
+        for text in (found.value, found.key, found.user_key):
+            try:
+                if text is not None:
+                    parse_ddl(text)
+            except StatemigrateError as error:
+                raise ValueError(str(error)) from error
+        return found
+
+
+def kept_states(
+    operator: OperatorShape, declared: Mapping[str, KeptState]
+) -> Mapping[str, KeptState]:
+    """The states of an operator that a probe has run; ``declared`` are those of its plan."""
+    return {
+        label: _of_family(place.family, declared.get(label))
+        for label, place in store_families(operator)
+        if not (kind_of(operator.name) is VARIABLES and is_internal(place.family.name))
+    }
+
+
+def _of_family(family: FamilyShape, declared: KeptState | None) -> KeptState:
+    return KeptState(
+        state_ddl(family.content),
+        state_ddl(family.key),
+        None if family.user_key is None else state_ddl(family.user_key),
+        family.is_list,
+        family.wrapping == "expiry",
+        None if declared is None else declared.lives,
+    )
+
+
+def state_ddl(struct: StructJson) -> str:
+    """The DDL of a struct of Spark's, with a label for each field, without those of no value."""
+    named = with_labels(dict(struct))
+    return ddl_of({**named, "fields": [named["fields"][at] for at in shown_paths(dict(struct))]})
+
+
+def declared_states(root: PlanNode) -> dict[int, dict[str, KeptState]]:
+    """The states of each operator of a plan whose code declares them, by the operator's number."""
+    return {
+        node.number: dict(_declared(node))
+        for node in root.every()
+        if node.number is not None and "functionExpr" in node.fields
+    }
+
+
+def _declared(node: PlanNode) -> Iterator[tuple[str, KeptState]]:
+    if "stateType" in node.fields:
+        yield f"{GROUPS.word}-{node.number}", KeptState(state_ddl(node.fields["stateType"]))
+        return
+    # A bound method of PySpark's, which has the processor.
+    caller = getattr(object_of_udf(node.java.functionExpr()), "__self__", None)
+    processor = getattr(caller, "_stateful_processor", None)
+    # Scripts say what becomes of the variables of a processor of ours.
+    if processor is None or hasattr(type(processor), SETTINGS):
+        return
+    handle = _DeclaringHandle()
+    try:
+        processor.init(handle)
+        processor.close()
+    except Exception as error:  # a user's init may raise anything; Spark calls it too, and fails
+        _log.warning(
+            "the variables of %s are not compared: its init raised %s: %s",
+            type(processor).__qualname__,
+            type(error).__name__,
+            error,
+        )
+        return
+    yield from handle.found.items()
+
+
+class _DeclaringHandle:
+    """A ``StatefulProcessorHandle`` that takes down the variables, and keeps none."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, KeptState] = {}
+
+    def getValueState(
+        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
+    ) -> object:
+        return self._declare(stateName, KeptState(_ddl(schema)), ttlDurationMs)
+
+    def getListState(
+        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
+    ) -> object:
+        return self._declare(stateName, KeptState(_ddl(schema), is_list=True), ttlDurationMs)
+
+    def getMapState(
+        self,
+        stateName: str,
+        userKeySchema: StructType | str,
+        valueSchema: StructType | str,
+        ttlDurationMs: int | None = None,
+    ) -> object:
+        state = KeptState(_ddl(valueSchema), user_key=_ddl(userKeySchema))
+        return self._declare(stateName, state, ttlDurationMs)
+
+    def deleteIfExists(self, stateName: str) -> None:
+        self.found.pop(stateName, None)
+
+    def _declare(self, name: str, state: KeptState, lives: int | None) -> object:
+        self.found[name] = replace(state, expires=bool(lives), lives=lives or None)
+        return object()
+
+
+def _ddl(schema: StructType | str) -> str:
+    struct = parse_ddl(schema) if isinstance(schema, str) else schema.jsonValue()
+    return state_ddl(struct)
