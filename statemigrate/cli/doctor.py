@@ -18,6 +18,7 @@ from statemigrate.cli.options import (
     wait_option,
 )
 from statemigrate.cli.output import print_found, print_line, print_rows, print_sentence
+from statemigrate.cli.rewrite import input_options, named_values
 from statemigrate.commands.examination import Diagnosis
 
 if TYPE_CHECKING:
@@ -30,8 +31,16 @@ if TYPE_CHECKING:
 def _repair(settings: Settings, checkpoint: str, **options: Any) -> None:
     """List the damage of a checkpoint or repair it; exit code 1 if anything stays damaged."""
     from statemigrate.cli.session import spark_when_needed
+    from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.repair import repair
 
+    code, inputs, mode = (options.pop(each) for each in ("code", "inputs", "mode"))
+    sources = named_values("--source", options.pop("sources"))
+    if code is None and (inputs or mode or sources):
+        raise click.UsageError("--input, --output-mode and --source are for --code.")
+    if code is not None:
+        options["target"] = NewCode(code, named_values("--input", inputs), mode)
+        options["sources"] = sources
     with spark_when_needed() as spark:
         found = repair(checkpoint, **settings.of_one(spark, **options))
     print_found(settings, found, _print_repairs)
@@ -100,6 +109,20 @@ _STYLES = {"ok": "green", "warning": "bold yellow", "problem": "bold red"}
     help="With --repair, on Spark's own state: the new checkpoint.  [default: next to the old one]",
 )
 @click.option(
+    "--code",
+    metavar="MODULE:FUNCTION",
+    help="With --repair, on Spark's own state: the query's code, which computes damaged state "
+    "again.",
+)
+@input_options
+@click.option(
+    "--source",
+    "sources",
+    metavar="NAME=MODULE:FUNCTION",
+    multiple=True,
+    help="With --code: a function from the Spark session to the stream that the code calls NAME.",
+)
+@click.option(
     "--accept",
     metavar="NAME:DIGITS",
     multiple=True,
@@ -131,8 +154,9 @@ def doctor(
 
     --repair repairs the state of a stopped query from its remaining files. It first lists missing
     and altered files, and their replacements. --apply makes the repair. Checksums and counts prove
-    each step. The command names everything that has no replacement. Exit code 0 if nothing is wrong
-    or everything is repaired, 1 otherwise.
+    each step. With --code, damaged state of Spark's own is computed again, from the newest batch
+    whose state is whole and the input of the batches since. The command names everything that has
+    no replacement. Exit code 0 if nothing is wrong or everything is repaired, 1 otherwise.
     """
     chosen_mode(
         {"repair": ("checkpoint", "place", "operator", *options)},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -21,6 +21,7 @@ from statemigrate.native.adoption import WATCHED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from statemigrate.commands.new_code import NewCode
     from statemigrate.native.session import Spark
 
 
@@ -48,6 +49,8 @@ def doctor(
     migrations: str | Path = ...,
     accept_edited: Sequence[str] = ...,
     operator: int | str | None = ...,
+    target: NewCode | None = ...,
+    sources: Mapping[str, str] | None = ...,
     spark: Spark = ...,
 ) -> Repair: ...
 
@@ -66,6 +69,8 @@ def doctor(  # noqa: PLR0913 - all but one by name
     migrations: str | Path = "migrations",
     accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
+    target: NewCode | None = None,
+    sources: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Diagnosis | Repair:
     """Check the requirements of queries and commands, here, on the workers and at a checkpoint.
@@ -92,12 +97,19 @@ def doctor(  # noqa: PLR0913 - all but one by name
     ``back_to`` an older complete one. The batches after it run again, so their output reaches the
     sink a second time. Entries that are removed from Spark's logs are set aside.
 
-    **Spark's own state**: Spark forgets families that code without statemigrate does not declare.
-    They are read as of the last batch that had them, and restored in the ``new`` checkpoint, by
-    default next to the old one, which is only read. A key with a newer value keeps it, and a key
-    that was deleted since stays deleted. ``accept`` answers questions that no file answers;
-    ``accept_edited`` names families to give up. ``wait`` is the number of seconds for which the
-    checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as in `backfill`.
+    **Spark's own state**: the state of the newest batch is read. If it is damaged, the code of the
+    query, in ``target``, computes it again: from the newest batch whose state is whole, on the
+    input of the batches since, with their time and watermarks and without the sink. It is as in
+    `preview`, which describes ``sources``. The ``new`` checkpoint goes on after the newest batch.
+    The code runs twice: its watermarks, and all state that can still be read, must be the same.
+
+    Where the state is whole, forgotten families come back. Spark forgets families that code without
+    statemigrate does not declare. They are read as of the last batch that had them, and restored in
+    the ``new`` checkpoint, by default next to the old one, which is only read. A key with a newer
+    value keeps it, and a key that was deleted since stays deleted. ``accept`` answers questions
+    that no file answers; ``accept_edited`` names families to give up. ``wait`` is the number of
+    seconds for which the checkpoint is watched. ``migrations``, ``operator`` and ``spark`` are as
+    in `backfill`.
 
     A repair raises `CheckpointInUseError` while the query runs, and `CheckpointError` if
     ``checkpoint`` is not the checkpoint of a query with state. Nothing is changed then.
@@ -114,6 +126,8 @@ def doctor(  # noqa: PLR0913 - all but one by name
             migrations=migrations,
             accept_edited=accept_edited,
             operator=operator,
+            target=target,
+            sources=sources,
             spark=spark,
         )
     named = None if checkpoint is None else str(checkpoint)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import is_avro
+from statemigrate.checkpoint.logs.entries import PROVIDER, ROCKSDB_PROVIDER, is_avro
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.new_code import (
@@ -83,7 +83,8 @@ def lock(
     check_inputs(NewCode(code, inputs or {}, mode))
     known = read_lock(file) if check else None
     shape = None if checkpoint is None else _shape_of(checkpoint, check=check)
-    conf = None if shape is None else shape.conf
+    # A session does not know what a deployed query sets, and variables need this provider.
+    conf = {PROVIDER: ROCKSDB_PROVIDER} if shape is None else shape.conf
     found = probed(NewCode(code, inputs or {}, mode), conf, spark, str(checkpoint or code))
     assert found is not None, "code was given"  # noqa: S101
     if found.plan is None:

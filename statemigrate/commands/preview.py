@@ -135,16 +135,13 @@ def preview(  # noqa: PLR0913 - all but the first by name
         )
     check_inputs(target)
     expectations = Expectations.of(expected or {})
-    openers = {
-        name: Opener(reference, named_object(reference))
-        for name, reference in (sources or {}).items()
-    }
+    openers = openers_of(sources)
     bundle = None
     if is_bundle(checkpoint):
         bundle = _bundle(str(checkpoint), batches, save)
         material = _of_bundle(bundle)
     else:
-        material = _of_checkpoint(str(checkpoint), batches or BATCHES, openers)
+        material = material_of(str(checkpoint), batches or BATCHES, openers)
     session = session_of(spark, str(checkpoint))
     if bundle is not None:
         compare_checksums(bundle, session)
@@ -158,7 +155,14 @@ def preview(  # noqa: PLR0913 - all but the first by name
     return found.masked(Mask.of(mask))
 
 
-def _of_checkpoint(checkpoint: str, batches: int, openers: Mapping[str, Opener]) -> Material:
+def openers_of(sources: Mapping[str, str] | None) -> dict[str, Opener]:
+    """The functions that open streams, by the parameter of the code that each stream is for."""
+    named = (sources or {}).items()
+    return {name: Opener(reference, named_object(reference)) for name, reference in named}
+
+
+def material_of(checkpoint: str, batches: int, openers: Mapping[str, Opener]) -> Material:
+    """The last ``batches`` of a query, and where their input is. Raises as `preview`."""
     files = open_files(checkpoint)
     history = last_batches(files, batches)
     read = find_files(files, history, others=bool(openers))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.damage import StateDamage, state_damage
+from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
+from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.forgotten_families import Restoring, restore_forgotten
+from statemigrate.commands.repair_by_replay import ReplayRepair
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.repair import (
     SET_ASIDE,
@@ -19,6 +23,7 @@ from statemigrate.embedded.repair import (
 )
 from statemigrate.event_log.events import STEP, Stamp
 from statemigrate.event_log.log import Note, require_writable
+from statemigrate.files.open import open_files
 from statemigrate.native.adoption import WATCHED
 from statemigrate.quoting import argument
 from statemigrate.rewrite.forgotten_rows import ForgottenFamilyRows
@@ -26,10 +31,12 @@ from statemigrate.state.open import engine_of
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
+    from statemigrate.commands.new_code import NewCode
     from statemigrate.native.session import Spark
 
 
 __all__ = ["Repair", "RepairFinding", "repair"]
+_NOTHING = "nothing is to be repaired"
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,8 @@ def repair(  # noqa: PLR0913 - all but one by name
     migrations: str | Path = "migrations",
     accept_edited: Sequence[str] = (),
     operator: int | str | None = None,
+    target: NewCode | None = None,
+    sources: Mapping[str, str] | None = None,
     spark: Spark = None,
 ) -> Repair:
     """Find damage in the checkpoint of a stopped query, and repair it.
@@ -97,8 +106,93 @@ def repair(  # noqa: PLR0913 - all but one by name
         stamp = Stamp.of(project.directory)
         return _repair_embedded(path, apply, back_to, working_directory, stamp)
     place = f"{path.rstrip('/')}-repaired" if new is None else str(new)
-    found = restore_forgotten(path, place, project, accept=accept, wait=wait, apply=apply)
-    return _restored(found, given=new is not None)
+    files = open_files(path)
+    damage = state_damage(files)
+    if damage.found:
+        found = _Damaged(path, new, damage, target, sources or {}, project)
+        return found.repaired(place, wait) if apply else found.described()
+    if not any(kind_of(each.name) is VARIABLES for each in describe(files, damage.batch).operators):
+        # Spark forgets variables alone.
+        return Repair(path, "native", damage.batch, (), _NOTHING)
+    restored = restore_forgotten(path, place, project, accept=accept, wait=wait, apply=apply)
+    return _restored(restored, given=new is not None)
+
+
+# Damaged state of Spark's own: computed again from what the batches since have read.
+
+
+@dataclass(frozen=True)
+class _Damaged:
+    """A checkpoint whose newest state is damaged, and the code that computes it again, if given."""
+
+    checkpoint: str
+    new: str | Path | None
+    damage: StateDamage
+    target: NewCode | None
+    sources: Mapping[str, str]
+    project: Project
+
+    def described(self) -> Repair:
+        """The damage, and what makes up for it. Raises as `ReplayRepair.check`."""
+        if self.target is not None and self.damage.whole is not None:
+            self._replay(self.target).check()
+        return self._repair(self._next(), is_done=False)
+
+    def repaired(self, place: str, wait: float) -> Repair:
+        """Make the new checkpoint, if there is code and a batch to begin with."""
+        if self.target is None or self.damage.whole is None:
+            return self._repair(self._next(), is_done=False)
+        done = self._replay(self.target).apply(place, wait)
+        did = [
+            f"batches {self._again} ran again, twice, with equal state and the watermarks of the "
+            f"log; the state of batch {self.damage.batch} in {done.fork.new} was read back whole"
+        ]
+        if done.compared:
+            did.append(
+                f"{done.compared} of {done.partitions} partitions could be read of the damaged "
+                "state, and are equal"
+            )
+        action = f"start the query on {done.fork.new}: it goes on after batch {self.damage.batch}"
+        return self._repair(action, is_done=True, did=tuple(did))
+
+    def _replay(self, target: NewCode) -> ReplayRepair:
+        return ReplayRepair(self.checkpoint, target, self.sources, self.damage, self.project)
+
+    @property
+    def _again(self) -> str:
+        """The batches that run again."""
+        assert self.damage.whole is not None, "asked before"  # noqa: S101
+        first, last = self.damage.whole + 1, self.damage.batch
+        return str(last) if first == last else f"{first} to {last}"
+
+    def _repair(self, action: str, *, is_done: bool, did: tuple[str, ...] = ()) -> Repair:
+        whole, remedy = self.damage.whole, None
+        if whole is not None:
+            remedy = f"batch {whole} is whole: the code runs again on the input since then"
+        findings = tuple(
+            RepairFinding(
+                f"state of batch {batch}",
+                f"damaged in {len(errors)} places: {errors[0].summary}",
+                remedy,
+                repaired=is_done,
+                needed=batch == self.damage.batch,
+            )
+            for batch, errors in self.damage.found.items()
+        )
+        return Repair(self.checkpoint, "native", self.damage.batch, findings, action, did)
+
+    def _next(self) -> str:
+        if self.damage.whole is None:
+            return "restore the checkpoint from a copy: no batch has state that is whole"
+        command = f"statemigrate doctor {argument(self.checkpoint)} --repair"
+        if self.new is not None:
+            command += f" --new {argument(self.new)}"
+        if self.target is None:
+            return (
+                f"`{command} --code MODULE:FUNCTION`, with the code of the query, looks whether "
+                f"batches {self._again} can run again"
+            )
+        return f"stop the query, then `{command} --code {argument(self.target.code)} --apply`"
 
 
 def _repair_embedded(
@@ -176,7 +270,7 @@ def _remade(done: Remade) -> str:
 def _next(checkpoint: str, found: Inspection) -> str:
     command = f"statemigrate doctor {argument(checkpoint)} --repair"
     if not found.is_damaged:
-        return "nothing is to be repaired"
+        return _NOTHING
     if found.is_restorable:
         return f"`{command} --apply`"
     if found.older is not None:
@@ -226,7 +320,7 @@ def _next_of_forgotten(found: Restoring, *, given: bool) -> str:
     if found.lost:
         return _next_of_lost(found)
     if not found.families:
-        return "nothing is to be repaired"
+        return _NOTHING
     if found.questions:
         asked = "; ".join(f"{each.text} {each.facts}: {each.answer}" for each in found.questions)
         return f"answer in the same command: {asked}"

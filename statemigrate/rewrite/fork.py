@@ -15,7 +15,12 @@ from functools import partial
 from pathlib import Path
 
 from statemigrate.checkpoint.directory import EMBEDDED, MEANINGS, OWN, CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
+from statemigrate.checkpoint.logs.entries import (
+    codec_of,
+    is_rocksdb,
+    read_commit,
+    read_entry,
+)
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.operators.described import schema_files
@@ -30,7 +35,7 @@ from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorSh
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.files import hdfs_version, rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
-from statemigrate.event_log.events import Event, Stamp, Verb
+from statemigrate.event_log.events import STEP, Event, Stamp, Verb
 from statemigrate.event_log.log import StoreRevision, document_after, is_document, read_event
 from statemigrate.files import Files, LocalFiles, parse_json
 from statemigrate.files.local import copy_local
@@ -507,6 +512,47 @@ def fork(
         begun if begun > committed else None,
         needed.left,
     )
+
+
+def fork_with_state(old: Files, computed: Files, new: Files, batch: int) -> Fork:
+    """Fork a query at its ``batch``, with the state that another checkpoint has computed of it.
+
+    Of ``old`` are the query, its offsets and what its sources keep, of ``computed`` the state after
+    the same batch. The log in ``new`` says that it is a repair. Raises as `fork`.
+    """
+    check_separate(old, new)
+    check_unclaimed(new)
+    _check_unused(new, claimed_folders(new))
+    directory = CheckpointDirectory(old)
+    shape = describe(computed, batch)
+    is_newest = directory.last_begun() == batch
+    state = needed_files(computed, new, shape, with_sources=False)
+    offsets = read_entry(old, batch).offsets
+    sources = source_files(old, new, offsets, is_last=is_newest)
+    own = own_files(old, batch, is_last=is_newest)
+    logs = [f"offsets/{each}" for each in shape.offsets]
+    copied = tuple(_with_checksums(old, [*sources.copied, *own.copied, *logs]))
+    of_state = replace(
+        state,
+        copied=tuple(name for name in state.copied if name.startswith("state/")),
+        written={name: data for name, data in state.written.items() if name.startswith("state/")},
+    )
+    # What a sink has noted is the query's; the names of the state's files are not.
+    commits = {
+        f"commits/{each}": replace(read_commit(old, each), state_ids=entry.state_ids).data
+        for each, entry in shape.commits.items()
+    }
+    note = making("fork", batch, old.location, own.copied, details={STEP: "repair"})
+    rest = Needed(copied, {**sources.written, **own.written, **commits, **note}, own.left)
+    with making_checkpoint(new, "repair") as made:
+        _check_unused(new, {OWN})
+        made.shut()
+        total = _copied(computed, new, of_state, None) + _copied(old, new, rest, None)
+        made.publish(old.get(METADATA))
+    parts = (of_state, rest)
+    count = sum(len(each.copied) + len(each.written) for each in parts) + 1
+    begun = None if is_newest else directory.last_begun()
+    return Fork(old.location, new.location, shape.query_id, batch, count, total, begun, own.left)
 
 
 def fork_state(old: Files, new: Files, batch: int) -> CheckpointShape:

@@ -1,0 +1,105 @@
+"""Which partitions of a batch's state can be read, and a hash of what each of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.operators.catalogue import used_partitions
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint.state import stored_family, stored_partition
+from statemigrate.errors import CheckpointError
+from statemigrate.files import Files
+
+
+@dataclass(frozen=True)
+class StatePlace:
+    """A partition of a ``store`` of the operator with this ``number``."""
+
+    number: int
+    store: str
+    partition: int
+
+
+PartitionHashes = Mapping[StatePlace, int | CheckpointError]
+"""A hash of the keys and values of each partition, or the error of one that cannot be read."""
+
+
+def partition_hashes(files: Files, batch: int) -> PartitionHashes:
+    """Read all state of a batch.
+
+    A hash is the sum of the XXH3 of all keys with their values, in 128 bits: it does not depend on
+    their order. Raises `CheckpointError` where the logs or the operators' metadata cannot be read.
+    """
+    shape = describe(files, batch, restarts=False)
+    found: dict[StatePlace, int | CheckpointError] = {}
+    for operator in shape.operators:
+        for place, store in enumerate(operator.stores):
+            for partition in range(used_partitions(operator)):
+                at = StatePlace(operator.number, store.name, partition)
+                try:
+                    found[at] = _hash(files, shape, operator, place, partition)
+                except CheckpointError as error:
+                    found[at] = error
+    return found
+
+
+def _hash(
+    files: Files, shape: CheckpointShape, operator: OperatorShape, place: int, partition: int
+) -> int:
+    from xxhash import xxh3_128_intdigest
+
+    store, total = operator.stores[place], 0
+    parts = (stored_partition(files, shape, operator, place, partition),) * (partition + 1)
+    for family in store.families:
+        stored = stored_family(files, shape, operator, store, family, parts=parts)
+        for keys, values in stored.raw(partition):
+            for row in range(len(keys)):
+                key = keys.row(row)
+                total += xxh3_128_intdigest(len(key).to_bytes(4, "big") + key + values.row(row))
+    return total % (1 << 128)
+
+
+@dataclass(frozen=True)
+class StateDamage:
+    """What cannot be read of the state of a query's newest committed ``batch``.
+
+    ``found`` has by batch, the newest first, the errors of each one that is damaged. ``whole`` is
+    the newest batch whose state is whole; None where no batch is. ``hashes`` are of the newest.
+    """
+
+    batch: int
+    found: Mapping[int, tuple[CheckpointError, ...]]
+    whole: int | None
+    hashes: PartitionHashes
+
+
+def state_damage(files: Files) -> StateDamage:
+    """Read the state of the newest batch, and of older ones until one of them is whole.
+
+    Raises `CheckpointError` for a checkpoint without a committed batch, and `UnsupportedError` for
+    state that is not understood.
+    """
+    newest = CheckpointDirectory(files).require_commit()
+    begun = set(batches_in(names_in(files, "offsets")))
+    committed = begun & set(batches_in(names_in(files, "commits")))
+    found: dict[int, tuple[CheckpointError, ...]] = {}
+    newest_hashes: PartitionHashes = {}
+    for batch in sorted(committed, reverse=True):
+        errors, hashes = _read(files, batch)
+        newest_hashes = hashes if batch == newest else newest_hashes
+        if not errors:
+            return StateDamage(newest, found, batch, newest_hashes)
+        found[batch] = errors
+    return StateDamage(newest, found, None, newest_hashes)
+
+
+def _read(files: Files, batch: int) -> tuple[tuple[CheckpointError, ...], PartitionHashes]:
+    try:
+        hashes = partition_hashes(files, batch)
+    except CheckpointError as error:
+        return (error,), {}
+    return tuple(each for each in hashes.values() if isinstance(each, CheckpointError)), hashes

@@ -1,0 +1,170 @@
+"""State that is damaged, computed again from the input of the batches since it was whole.
+
+The newest batch whose state can be read is copied, and the query's code runs on the input of the
+batches after it, as a preview does: with their time and watermarks, and without the sink.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statemigrate.checkpoint.damage import PartitionHashes, StateDamage, partition_hashes
+from statemigrate.commands.new_code import NewCode, check_inputs
+from statemigrate.commands.preview import material_of, openers_of
+from statemigrate.commands.preview_runs import CodeReader, Material, StateOptions
+from statemigrate.errors import CheckpointError
+from statemigrate.files.open import open_files
+from statemigrate.native.adoption import require_stopped
+from statemigrate.native.adoption_files import OffsetLog
+from statemigrate.native.session import session_of
+from statemigrate.preview.comparison import compare_states, equal
+from statemigrate.preview.replay import Replayed, replay, start_fork
+from statemigrate.preview.workspace import workspace
+from statemigrate.rewrite.fork import Fork, fork_with_state
+from statemigrate.rewrite.run import check_stopped
+from statemigrate.state.project import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class RepairedState:
+    """A checkpoint that was made with state that was computed again.
+
+    Of ``partitions`` partitions, as many as ``compared`` could also be read of the damaged state,
+    and are equal.
+    """
+
+    fork: Fork
+    partitions: int
+    compared: int
+
+
+@dataclass(frozen=True)
+class ReplayRepair:
+    """Computes the state of a checkpoint's newest batch again, with the code in ``target``.
+
+    ``sources`` has functions that open streams, as `preview` has them.
+    """
+
+    checkpoint: str
+    target: NewCode
+    sources: Mapping[str, str]
+    damage: StateDamage
+    project: Project
+
+    def check(self) -> Material:
+        """The batches that are run again, and their input.
+
+        Raises `CheckpointError` where too little is left of the logs, and `UnsupportedError` for
+        sources that cannot be read back.
+        """
+        check_inputs(self.target)
+        whole = self.damage.whole
+        assert whole is not None, "asked before"  # noqa: S101
+        count = self.damage.batch - whole
+        material = material_of(self.checkpoint, count, openers_of(self.sources))
+        if material.history.before.number != whole:
+            raise CheckpointError(
+                "SM-REPAIR-005",
+                f"the logs of {self.checkpoint} do not reach back to batch {whole}, whose state is "
+                "whole",
+                expected=f"what batches {whole} to {self.damage.batch} have read",
+                found=f"entries from batch {material.history.before.number} on",
+                next_action=f"go back to batch {whole} with `statemigrate fork`, or restore the "
+                "checkpoint from a copy",
+                path=self.checkpoint,
+            )
+        return material
+
+    def apply(self, new: str, wait: float) -> RepairedState:
+        """Make the ``new`` checkpoint. Raises as `check`, and as `fork` and `preview` do."""
+        material = self.check()
+        files, target = material.files, open_files(new)
+        session = session_of(self.project.spark, self.checkpoint)
+        check_stopped(files, session)
+        require_stopped(OffsetLog(files), confirmed=True, watched=wait)
+        project = self.project
+        state = StateOptions(project.migrations, project.targets, project.stores, session)
+        with workspace("statemigrate-repair-") as folder:
+            first, second = self._runs(material, folder, session)
+            self._check_same(material, first, second, state)
+            computed = open_files(first.checkpoint)
+            hashes = partition_hashes(computed, self.damage.batch)
+            compared = self._compared(hashes)
+            fork = fork_with_state(files, computed, target, self.damage.batch)
+        if partition_hashes(target, self.damage.batch) != hashes:
+            raise self._not_the_same("in the new checkpoint the state that was computed", "another")
+        return RepairedState(fork, len(hashes), compared)
+
+    def _runs(
+        self, material: Material, folder: Path, session: SparkSession
+    ) -> tuple[Replayed, Replayed]:
+        """Two runs: code that computes something else the second time shows nothing."""
+        codes = CodeReader(self.target, material.history, session, self.checkpoint)
+        assert self.target.code is not None, "asked before"  # noqa: S101
+        code = codes.read(self.target.code, None)
+        recorded = material.recorder.record([code], folder / "inputs", session)
+        base = start_fork(material.files, material.history, folder / "before")
+        runs = []
+        for name in ("first", "second"):
+            place = folder / name
+            shutil.copytree(base, place)
+            output = folder / f"{name}-output"
+            runs.append(
+                replay(
+                    code, place, material.history, recorded=recorded, output=output, session=session
+                )
+            )
+        return runs[0], runs[1]
+
+    def _check_same(
+        self, material: Material, first: Replayed, second: Replayed, state: StateOptions
+    ) -> None:
+        """Raise `CheckpointError` unless the code has computed twice what the log says."""
+        expected = material.history.watermarks
+        if first.watermarks != expected:
+            batch = next(each for each in expected if first.watermarks.get(each) != expected[each])
+            raise self._not_the_same(
+                f"the watermark {expected[batch]} after batch {batch}, as the query has logged it",
+                str(first.watermarks.get(batch)),
+            )
+        both = [state.open(each.checkpoint, self.damage.batch) for each in (first, second)]
+        differing = [
+            f"{each.store}: {', '.join(each.fields) or 'rows'}"
+            for each in compare_states(both[0], both[1], lambda _: equal)
+            if not each.is_same
+        ]
+        if differing:
+            raise self._not_the_same("the same state from two runs", "; ".join(differing))
+
+    def _compared(self, computed: PartitionHashes) -> int:
+        """How many partitions can also be read of the damaged state, all of them equal."""
+        count = 0
+        for place, own in self.damage.hashes.items():
+            if isinstance(own, CheckpointError):
+                continue
+            if computed.get(place) != own:
+                raise self._not_the_same(
+                    f"partition {place.partition} of operator {place.number} as the query has it",
+                    "other keys or values",
+                )
+            count += 1
+        return count
+
+    def _not_the_same(self, expected: str, found: str) -> CheckpointError:
+        return CheckpointError(
+            "SM-REPAIR-006",
+            f"{self.target.code} does not compute the state of {self.checkpoint} again",
+            expected=expected,
+            found=found,
+            next_action="give the code that the query ran, with --code; code that takes the clock, "
+            "chance or other systems cannot compute its state a second time: go back with "
+            "`statemigrate fork`",
+            path=self.checkpoint,
+        )
