@@ -14,7 +14,9 @@ from packaging.version import Version
 
 TOP = Path(__file__).parents[3]
 PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
-WORKFLOW = yaml.safe_load((TOP / "examples/ci/state-migrations.yml").read_text())
+WORKFLOWS = {
+    each.stem: yaml.safe_load(each.read_text()) for each in (TOP / "examples/ci").glob("*.yml")
+}
 WITHOUT_KNOWN_HOLES = {"pyarrow": "23.0.1", "mako": "1.3.12", "protobuf": "6.33.5"}
 
 
@@ -105,25 +107,31 @@ def test_nothing_is_installed_on_the_system_without_asking() -> None:
                 assert "may-install.sh" in lines[number - 1], path
 
 
-def steps() -> list[dict[str, Any]]:
-    return [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
 
 
-def test_the_example_workflow_has_the_least_rights() -> None:
-    assert WORKFLOW["permissions"] == {"contents": "read"}
-    assert not any("permissions" in job for job in WORKFLOW["jobs"].values())
-    checkouts = [step for step in steps() if step.get("uses", "").startswith("actions/checkout@")]
+@pytest.mark.parametrize(
+    ("name", "job"), [("state-migrations", "state"), ("preview", "preview")], ids=str
+)
+def test_an_example_workflow_has_the_least_rights(name: str, job: str) -> None:
+    workflow = WORKFLOWS[name]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert not any("permissions" in job for job in workflow["jobs"].values())
+    used = [step for step in steps(workflow) if "uses" in step]
+    checkouts = [step for step in used if step["uses"].startswith("actions/checkout@")]
     assert checkouts
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
-    state = WORKFLOW["jobs"]["state"]
+    state = workflow["jobs"][job]
     assert state["env"]["STATEMIGRATE_NO_VALUES"] == "1"
     assert state["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
     # Under this event strangers' code would run with the repository's secrets.
-    assert WORKFLOW[True] == "pull_request"
+    assert workflow[True] == "pull_request"
 
 
-def test_the_example_workflow_runs_pinned_code() -> None:
-    for step in steps():
+@pytest.mark.parametrize("workflow", WORKFLOWS.values(), ids=list(WORKFLOWS))
+def test_an_example_workflow_runs_pinned_code(workflow: dict[str, Any]) -> None:
+    for step in steps(workflow):
         if "uses" in step:
             assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step["uses"]), step
         if "pip install" in step.get("run", ""):
