@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,13 @@ from statemigrate.pages.record import PagesRecord, records
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
 from statemigrate.rewrite.families import has_functions
-from statemigrate.rewrite.probe import input_names, input_schemas, probed_inputs, run_probe
+from statemigrate.rewrite.probe import (
+    input_names,
+    input_schemas,
+    probe_folder,
+    probed_inputs,
+    run_probe,
+)
 from statemigrate.rewrite.sources import NewSources
 from statemigrate.rewrite.stream_plan import PlanMeaning, plan_meaning
 from statemigrate.rewrite.windows import Meanings
@@ -147,10 +152,10 @@ def _run(
         if hasattr(stream, "_jdf"):
             seen.append(plan_meaning(stream, mode))
 
-    with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
+    with probe_folder() as folder:
         made = run_probe(
             function,
-            Path(folder),
+            folder,
             session,
             inputs=wanted.inputs,
             mode=wanted.mode,

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -215,6 +217,20 @@ def _error(
 _MODES = ("append", "update", "complete")
 _TOO_LONG = 300.0  # seconds
 _PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+@contextmanager
+def probe_folder() -> Iterator[Path]:
+    """A temporary folder for a probe.
+
+    A query that has ended may still write there: Spark's maintenance of state stores runs by its
+    own clock. So what cannot be removed at once is removed again, and is no error.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="statemigrate-probe-", ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def run_probe(  # noqa: PLR0913 - all but three by name
@@ -482,10 +498,8 @@ def _probed(
         grouped = timed.groupBy(*(quoted(name) for name in key.fieldNames()))
         return grouped.transformWithState(having, "nothing INT", mode, time_mode)
 
-    with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
-        made = run_probe(
-            query, Path(folder), spark, inputs={"rows": key}, mode=mode.lower(), conf=conf
-        )
+    with probe_folder() as folder:
+        made = run_probe(query, folder, spark, inputs={"rows": key}, mode=mode.lower(), conf=conf)
         (found,) = describe(open_files(made.as_uri()), 0).operators
     partitions = like.stores[0].partitions
     stores = tuple(replace(each, partitions=partitions) for each in found.stores)
