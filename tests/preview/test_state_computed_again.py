@@ -16,7 +16,7 @@ from statemigrate.cli.main import main
 from statemigrate.commands.current import log
 from statemigrate.formats.arrow_values import plain_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 QUERIES = {
     "windows": (code.minutes, "append", 1),
     "processor": (code.processed, "update", 1),
