@@ -19,21 +19,22 @@ LINES = ("4.1", "4.2", "4.3")
 def locked(tmp_path_factory):
     """The folders of lock files by line, for those lines whose environment is there."""
     tables = tmp_path_factory.mktemp("tables")
-    found = {}
+    found, running = {}, []
     for line in LINES:
         python = TOP / f".venv-{line}" / "bin" / "python"
         assert python.exists(), f"no {python}\n  next: make compat"
         found[line] = tmp_path_factory.mktemp("locks")
         command = [str(python), str(TOP / "tests/compat/locked_queries.py"), str(found[line])]
         environment = {**os.environ, "STATEMIGRATE_TABLES": str(tables)}
-        subprocess.run(command, check=True, env=environment, timeout=900, stdout=sys.stderr)
+        running.append(subprocess.Popen(command, env=environment, stdout=sys.stderr))
+    assert [each.wait() for each in running] == [0, 0, 0]
     return found
 
 
 @pytest.mark.parametrize("other", LINES[:-1])
 def test_lock_files_of_two_lines_differ_in_nothing(locked, other):
     names = sorted(each.name for each in locked[LINES[-1]].iterdir())
-    assert len(names) > 200
+    assert len(names) > 150
     differing = {}
     for name in names:
         both = [read_lock(locked[line] / name) for line in (other, LINES[-1])]
