@@ -23,9 +23,9 @@ from statemigrate.pages.record import PagesRecord, records
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.families import ScriptedFamily
-from statemigrate.rewrite.kept_state import state_ddl
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.questions import Question
+from statemigrate.rewrite.state_schemas import state_ddl
 from statemigrate.state.project import Project
 
 _WITH_COSTS = ("live", "rewrite", "unnoticed")

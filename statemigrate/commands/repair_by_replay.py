@@ -105,7 +105,7 @@ class ReplayRepair:
     def _runs(
         self, material: Material, folder: Path, session: SparkSession
     ) -> tuple[Replayed, Replayed]:
-        """Two runs: code that computes something else the second time shows nothing."""
+        """Run the code twice, to see whether it computes the same."""
         codes = CodeReader(self.target, material.history, session, self.checkpoint)
         assert self.target.code is not None, "asked before"  # noqa: S101
         code = codes.read(self.target.code, None)
@@ -144,7 +144,7 @@ class ReplayRepair:
             raise self._not_the_same("the same state from two runs", "; ".join(differing))
 
     def _compared(self, computed: PartitionHashes) -> int:
-        """How many partitions can also be read of the damaged state, all of them equal."""
+        """Count the partitions that the damaged state still has; each must be equal."""
         count = 0
         for place, own in self.damage.hashes.items():
             if isinstance(own, CheckpointError):

@@ -21,8 +21,8 @@ from statemigrate.files.documents import (
 )
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.column_pairing import operator_name
-from statemigrate.rewrite.kept_state import KeptState, kept_states
 from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.state_schemas import StateSchema, probed_schemas
 from statemigrate.rewrite.stream_plan import PlanMeaning
 from statemigrate.rewrite.windows import KeyMeaning, window_from_json
 
@@ -45,7 +45,7 @@ class OperatorMeaning:
     name: str
     number: int
     kind: str
-    state: Mapping[str, KeptState]
+    state: Mapping[str, StateSchema]
     keys: tuple[KeyMeaning, ...] = ()
     functions: tuple[AggregateFunction, ...] = ()
     facts: tuple[OperatorFact, ...] = ()
@@ -97,7 +97,7 @@ def code_meaning(
         kind = known[number].name if shapes else plan.kinds[number]
         name = operator_name(known[number]) if shapes else f"{kind_of(kind).word}-{number}"
         declared = plan.states.get(number, {})
-        state = kept_states(known[number], declared) if shapes else declared
+        state = probed_schemas(known[number], declared) if shapes else declared
         made = OperatorMeaning(
             name,
             number,
@@ -217,7 +217,7 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
             name,
             each["number"],
             each["kind"],
-            {state: KeptState.from_json(found) for state, found in each["state"].items()},
+            {state: StateSchema.from_json(found) for state, found in each["state"].items()},
             tuple(
                 KeyMeaning(
                     key["name"],

@@ -14,7 +14,7 @@ from statemigrate.meaning.code_meaning import OperatorMeaning
 from statemigrate.meaning.plan_items import PlanItem, short_text
 from statemigrate.meaning.spark_check import reads_struct
 from statemigrate.migration import BASE
-from statemigrate.rewrite.kept_state import KeptState
+from statemigrate.rewrite.state_schemas import StateSchema
 
 _DELETED = "the code does not declare it: Spark deletes it with all its values"
 LIVES = "time-to-live"
@@ -77,7 +77,12 @@ def _alone(name: str, operator: str, *, is_new: bool, is_live: bool) -> PlanItem
 
 
 def _changed(
-    name: str, old: KeptState, new: KeptState, operator: OperatorMeaning, *, of_one_release: bool
+    name: str,
+    old: StateSchema,
+    new: StateSchema,
+    operator: OperatorMeaning,
+    *,
+    of_one_release: bool,
 ) -> Iterator[PlanItem]:
     """Of a state that both have."""
     kind = kind_of(operator.kind)

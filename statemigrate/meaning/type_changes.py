@@ -14,7 +14,7 @@ from statemigrate.meaning.plan_items import UNNAMED, PlanItem, short_text
 from statemigrate.meaning.spark_check import RowReading, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
-from statemigrate.rewrite.kept_state import state_ddl
+from statemigrate.rewrite.state_schemas import state_ddl
 
 if TYPE_CHECKING:
     from statemigrate.rewrite.sources import NewSources

@@ -34,7 +34,7 @@ _log = logging.getLogger("statemigrate.meaning")
 
 
 @dataclass(frozen=True)
-class KeptState:
+class StateSchema:
     """A state by the DDL of its ``value``.
 
     ``key`` is the DDL of its key, None where it was not looked at, and ``user_key`` that of a map's
@@ -62,7 +62,7 @@ class KeptState:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> KeptState:
+    def from_json(cls, document: Mapping[str, Any]) -> StateSchema:
         """The state in a document of `to_json`. Raises `ValueError` for what is no DDL."""
         found = cls(**document)
         for text in (found.value, found.key, found.user_key):
@@ -74,9 +74,9 @@ class KeptState:
         return found
 
 
-def kept_states(
-    operator: OperatorShape, declared: Mapping[str, KeptState]
-) -> Mapping[str, KeptState]:
+def probed_schemas(
+    operator: OperatorShape, declared: Mapping[str, StateSchema]
+) -> Mapping[str, StateSchema]:
     """The states of an operator that a probe has run; ``declared`` are those of its plan."""
     return {
         label: _of_family(place.family, declared.get(label))
@@ -85,8 +85,8 @@ def kept_states(
     }
 
 
-def _of_family(family: FamilyShape, declared: KeptState | None) -> KeptState:
-    return KeptState(
+def _of_family(family: FamilyShape, declared: StateSchema | None) -> StateSchema:
+    return StateSchema(
         state_ddl(family.content),
         state_ddl(family.key),
         None if family.user_key is None else state_ddl(family.user_key),
@@ -102,7 +102,7 @@ def state_ddl(struct: StructJson) -> str:
     return ddl_of({**named, "fields": [named["fields"][at] for at in shown_paths(dict(struct))]})
 
 
-def declared_states(root: PlanNode) -> dict[int, dict[str, KeptState]]:
+def declared_schemas(root: PlanNode) -> dict[int, dict[str, StateSchema]]:
     """The states of each operator of a plan whose code declares them, by the operator's number."""
     return {
         node.number: dict(_declared(node))
@@ -111,9 +111,9 @@ def declared_states(root: PlanNode) -> dict[int, dict[str, KeptState]]:
     }
 
 
-def _declared(node: PlanNode) -> Iterator[tuple[str, KeptState]]:
+def _declared(node: PlanNode) -> Iterator[tuple[str, StateSchema]]:
     if "stateType" in node.fields:
-        yield f"{GROUPS.word}-{node.number}", KeptState(state_ddl(node.fields["stateType"]))
+        yield f"{GROUPS.word}-{node.number}", StateSchema(state_ddl(node.fields["stateType"]))
         return
     # A bound method of PySpark's, which has the processor.
     caller = getattr(object_of_udf(node.java.functionExpr()), "__self__", None)
@@ -140,17 +140,17 @@ class _DeclaringHandle:
     """A ``StatefulProcessorHandle`` that takes down the variables, and keeps none."""
 
     def __init__(self) -> None:
-        self.found: dict[str, KeptState] = {}
+        self.found: dict[str, StateSchema] = {}
 
     def getValueState(
         self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
     ) -> object:
-        return self._declare(stateName, KeptState(_ddl(schema)), ttlDurationMs)
+        return self._declare(stateName, StateSchema(_ddl(schema)), ttlDurationMs)
 
     def getListState(
         self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
     ) -> object:
-        return self._declare(stateName, KeptState(_ddl(schema), is_list=True), ttlDurationMs)
+        return self._declare(stateName, StateSchema(_ddl(schema), is_list=True), ttlDurationMs)
 
     def getMapState(
         self,
@@ -159,13 +159,13 @@ class _DeclaringHandle:
         valueSchema: StructType | str,
         ttlDurationMs: int | None = None,
     ) -> object:
-        state = KeptState(_ddl(valueSchema), user_key=_ddl(userKeySchema))
+        state = StateSchema(_ddl(valueSchema), user_key=_ddl(userKeySchema))
         return self._declare(stateName, state, ttlDurationMs)
 
     def deleteIfExists(self, stateName: str) -> None:
         self.found.pop(stateName, None)
 
-    def _declare(self, name: str, state: KeptState, lives: int | None) -> object:
+    def _declare(self, name: str, state: StateSchema, lives: int | None) -> object:
         self.found[name] = replace(state, expires=bool(lives), lives=lives or None)
         return object()
 

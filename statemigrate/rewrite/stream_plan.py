@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.kept_state import KeptState, declared_states
 from statemigrate.rewrite.plan_tree import Definitions, StreamPlan, members_of, plan_of, short_name
 from statemigrate.rewrite.probe_facts import Facts, operator_facts
 from statemigrate.rewrite.probe_functions import functions_in
 from statemigrate.rewrite.probe_keys import keys_in
+from statemigrate.rewrite.state_schemas import StateSchema, declared_schemas
 from statemigrate.rewrite.windows import Meanings
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class PlanMeaning:
     keys: Meanings = field(default_factory=dict)
     functions: Mapping[int, tuple[AggregateFunction, ...]] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
-    states: Mapping[int, Mapping[str, KeptState]] = field(default_factory=dict)
+    states: Mapping[int, Mapping[str, StateSchema]] = field(default_factory=dict)
     schemas: tuple[str, ...] = ()
 
 
@@ -229,6 +229,6 @@ def plan_meaning(stream: DataFrame, mode: str) -> PlanMeaning:
         keys_in(plan.root, definitions),
         functions_in(plan.root),
         operator_facts(plan.root, definitions),
-        declared_states(plan.root),
+        declared_schemas(plan.root),
         plan.schemas,
     )

@@ -39,8 +39,8 @@ from statemigrate.native.adoption_files import OffsetLog, last_backup
 from statemigrate.native.chunks import ChunkFiles, PlanRecord
 from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.kept_state import KeptState
 from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.state_schemas import StateSchema
 from statemigrate.rewrite.windows import KeyMeaning, TimeWindow
 from statemigrate.scripts.applied import read_applied
 from statemigrate.state.open import applied_by
@@ -141,7 +141,7 @@ MEANING = CodeMeaning(
             "aggregation-0",
             0,
             "stateStoreSave",
-            {"aggregation-0": KeptState("count BIGINT", "k STRING")},
+            {"aggregation-0": StateSchema("count BIGINT", "k STRING")},
             (
                 KeyMeaning("k", "Upper(k)", None),
                 KeyMeaning("window", "window(at)", TimeWindow(60_000_000, 60_000_000, 0)),

@@ -3,8 +3,8 @@
 import pytest
 
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code
-from statemigrate.rewrite.kept_state import KeptState
 from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.state_schemas import StateSchema
 from statemigrate.rewrite.windows import KeyMeaning
 
 
@@ -61,7 +61,7 @@ def test_bytecode_of_two_releases_of_python_is_not_compared():
 
 
 def kept(release, value):
-    state = {"aggregation-0": KeptState(value, "`not` STRING NOT NULL")}
+    state = {"aggregation-0": StateSchema(value, "`not` STRING NOT NULL")}
     return CodeMeaning(
         "a:b", release, (), (OperatorMeaning("aggregation-0", 0, "stateStoreSave", state),)
     )

@@ -14,8 +14,8 @@ from statemigrate.meaning.plan_items import readable
 from statemigrate.meaning.spark_check import reads
 from statemigrate.quoting import markdown_text
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.kept_state import KeptState
 from statemigrate.rewrite.probe_facts import OperatorFact
+from statemigrate.rewrite.state_schemas import StateSchema
 from statemigrate.rewrite.windows import KeyMeaning, SessionWindow, TimeWindow
 
 
@@ -74,7 +74,7 @@ def meaning(**changes):
         "name": "aggregation-0",
         "number": 0,
         "kind": "stateStoreSave",
-        "state": {"aggregation-0": KeptState("max BIGINT", "k STRING")},
+        "state": {"aggregation-0": StateSchema("max BIGINT", "k STRING")},
         "keys": (
             KeyMeaning("k", "Upper(k)"),
             KeyMeaning("window", "w", TimeWindow(60_000_000, 20_000_000, 5)),
@@ -154,7 +154,7 @@ OTHER = {
         [("aggregation-0 delay", "goes on")],
     ),
     "state": (
-        {"state": {"aggregation-0": KeptState("max BIGINT, n INT", "k STRING")}},
+        {"state": {"aggregation-0": StateSchema("max BIGINT, n INT", "k STRING")}},
         [("aggregation-0", "rewrite")],
     ),
     "operator": ({"name": "deduplicate-0"}, [("operator 0", "rewrite")]),

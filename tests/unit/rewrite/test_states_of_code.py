@@ -6,9 +6,9 @@ import pytest
 
 from statemigrate.meaning.code_meaning import OperatorMeaning
 from statemigrate.meaning.states import compare_states
-from statemigrate.rewrite.kept_state import KeptState, _DeclaringHandle
+from statemigrate.rewrite.state_schemas import StateSchema, _DeclaringHandle
 
-TOTAL = KeptState("total BIGINT", "key STRUCT<k: STRING>")
+TOTAL = StateSchema("total BIGINT", "key STRUCT<k: STRING>")
 VARIABLES, GROUPS, AGGREGATION = (
     "transformWithStateInPySparkExec",
     "flatMapGroupsWithState",
@@ -76,18 +76,18 @@ def test_names_count_for_what_code_alone_fills_and_not_for_aggregates():
 
 def test_what_was_not_looked_at_is_not_compared():
     assert verdicts(operator(VARIABLES), operator(VARIABLES, sum=TOTAL)) == []
-    declared = KeptState("total BIGINT NOT NULL")
+    declared = StateSchema("total BIGINT NOT NULL")
     assert verdicts(operator(VARIABLES, sum=TOTAL), operator(VARIABLES, sum=declared)) == []
 
 
 def test_a_state_is_the_same_after_it_was_a_document():
     for each in (
         TOTAL,
-        KeptState("struct<>", user_key="a INT", lives=3, expires=True, is_list=True),
+        StateSchema("struct<>", user_key="a INT", lives=3, expires=True, is_list=True),
     ):
-        assert KeptState.from_json(each.to_json()) == each
+        assert StateSchema.from_json(each.to_json()) == each
     with pytest.raises(ValueError, match="SM-FORMAT"):
-        KeptState.from_json({**TOTAL.to_json(), "value": "no ddl of any kind <"})
+        StateSchema.from_json({**TOTAL.to_json(), "value": "no ddl of any kind <"})
 
 
 def test_a_processor_says_what_it_keeps_when_it_is_begun():
@@ -100,7 +100,7 @@ def test_a_processor_says_what_it_keeps_when_it_is_begun():
     handle.getValueState("gone", "v INT")
     handle.deleteIfExists("gone")
     assert handle.found == {
-        "sum": KeptState("total BIGINT"),
-        "all": KeptState("total BIGINT", is_list=True, expires=True, lives=7),
-        "each": KeptState("v INT", user_key="k STRING"),
+        "sum": StateSchema("total BIGINT"),
+        "all": StateSchema("total BIGINT", is_list=True, expires=True, lives=7),
+        "each": StateSchema("v INT", user_key="k STRING"),
     }
