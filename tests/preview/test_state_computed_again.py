@@ -12,22 +12,30 @@ from previewed_query import Query, events, named
 from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, StatemigrateError, doctor, open_state
+from statemigrate.checkpoint.logs.entries import FILE_IDS, HDFS_PROVIDER, PROVIDER
 from statemigrate.cli.main import main
 from statemigrate.commands.current import log
 from statemigrate.formats.arrow_values import plain_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
+HDFS = {PROVIDER: HDFS_PROVIDER}
+IDS = {FILE_IDS: "2"}
 QUERIES = {
-    "windows": (code.minutes, "append", 1),
-    "processor": (code.processed, "update", 1),
-    "join": (code.joined, "append", 2),
+    "windows": (code.minutes, "append", 1, {}),
+    "windows-hdfs": (code.minutes, "append", 1, HDFS),
+    "windows-ids": (code.minutes, "append", 1, IDS),
+    "processor": (code.processed, "update", 1, {}),
+    "join": (code.joined, "append", 2, {}),
 }
 
 
 @pytest.fixture(scope="module", params=list(QUERIES))
 def query(spark, tmp_path_factory, request):
-    function, mode, count = QUERIES[request.param]
-    return Query(spark, tmp_path_factory.mktemp(request.param), function, mode, count)
+    function, mode, count, conf = QUERIES[request.param]
+    session = spark.newSession()
+    for name, value in conf.items():
+        session.conf.set(name, value)
+    return Query(session, tmp_path_factory.mktemp(request.param), function, mode, count)
 
 
 def damaged(query, place, count, partitions=(0,)):
