@@ -17,7 +17,7 @@ from statemigrate.event_log.log import LOG
 from statemigrate.rewrite.claims import MAKING
 
 pytestmark = pytest.mark.kill
-LIFE = "support.crash.forking:forking"
+LIVES = ("forking", "forking_with_state")
 EVERY = 7
 """Of the operations each seventh; the next form takes others."""
 
@@ -31,20 +31,26 @@ def made(root):
 class Forked:
     """The same checkpoint, forked again and again, in one form."""
 
-    def __init__(self, nurseries, places):
-        self.nursery = nurseries[0]
-        self.root = places / "forked"
+    def __init__(self, nurseries, places, life):
+        self.nursery, self.function = nurseries[0], f"support.crash.forking:{life}"
+        self.root = places / life
         self.journal = places / "journal-of-forks"
         self.again(None)
         self.whole = made(self.root / "new")
         self.old = tree(self.root / "old")
 
     def again(self, point):
+        self.prepare()
+        return self.run(point)
+
+    def prepare(self):
         shutil.rmtree(self.root, ignore_errors=True)
-        variables(self.root / "old")
+        for name in ("old", "computed"):
+            variables(self.root / name)
         self.journal.unlink(missing_ok=True)
-        self.life = self.nursery.run(LIFE, str(self.root), point=point)
-        return self.life
+
+    def run(self, point):
+        return self.nursery.run(self.function, str(self.root), point=point)
 
     def point(self, number, form, error=0):
         return Point((str(self.root / "new"),), number, form, error, journal=str(self.journal))
@@ -64,9 +70,9 @@ class Forked:
         assert tree(self.root / "old") == self.old
 
 
-@pytest.fixture(scope="module")
-def forked(nurseries, places) -> Forked:
-    return Forked(nurseries, places)
+@pytest.fixture(scope="module", params=LIVES)
+def forked(nurseries, places, request) -> Forked:
+    return Forked(nurseries, places, request.param)
 
 
 @pytest.mark.parametrize("form", ["before", "after", "torn"])
@@ -81,11 +87,9 @@ def test_killed_anywhere_it_leaves_no_checkpoint_or_a_whole_one(forked, form):
 @pytest.mark.parametrize("rule", RULES)
 def test_after_a_loss_of_power_there_is_no_checkpoint_or_a_whole_one(forked, rule):
     for number in range(1 + len(rule) % EVERY, forked.count() + 1, EVERY):
-        shutil.rmtree(forked.root)
-        variables(forked.root / "old")
-        forked.journal.unlink(missing_ok=True)
+        forked.prepare()
         disk = Disk([forked.root])
-        life = forked.nursery.run(LIFE, str(forked.root), point=forked.point(number, "lost"))
+        life = forked.run(forked.point(number, "lost"))
         assert life.ended == "killed"
         disk.replay(operations(forked.journal))
         disk.lay_out(rule, number)

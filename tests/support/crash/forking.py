@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from statemigrate.rewrite.fork import fork
+from statemigrate.files.open import open_files
+from statemigrate.rewrite.fork import fork, fork_with_state
 
 
 def forking(root: str) -> int:
     return fork(Path(root, "old"), Path(root, "new")).batch
+
+
+def forking_with_state(root: str) -> int:
+    """As a repair does, with the state of another checkpoint."""
+    old, computed, new = (open_files(Path(root, each)) for each in ("old", "computed", "new"))
+    return fork_with_state(old, computed, new, fork_batch(root)).batch
+
+
+def fork_batch(root: str) -> int:
+    """The newest batch of the old checkpoint."""
+    return max(int(each.name) for each in Path(root, "old", "commits").glob("[0-9]*"))
