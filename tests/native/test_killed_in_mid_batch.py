@@ -100,7 +100,12 @@ POINTS = {
     "before the record of the pages": (EPOCHS, "Epoch.leave", "before", 1),
     "after the record of the pages": (EPOCHS, "Epoch.leave", "after", 1),
     "while rows are packed": ("statemigrate.pages.rows", "_packed", "before", 2),
-    "in the migration of a page": ("statemigrate.access", "DualAccess.backfill", "after", 37),
+    "in the migration of a page": (
+        "statemigrate.pages.families",
+        "PageStores._migrate_all",
+        "after",
+        5,
+    ),
     "before a page is written": (VISITS, "PagedProcessor._write", "before", 5),
     "after a page was written": (VISITS, "PagedProcessor._write", "after", PAGES + 3),
     "before a task's end": (VISITS, "PagedProcessor.close", "before", 4),

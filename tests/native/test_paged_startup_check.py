@@ -328,8 +328,10 @@ def test_a_start_is_good_for_the_query_batch_and_time_that_it_was_checked_with(
     assert "is not the checkpoint of the query" in told
     assert "correct checkpoint= of paged" in told
     paged.time_mode = "ProcessingTime"
-    told = stopped_by(paged.start(paged.result(code())), paged)
-    assert "Cannot change timeMode from NoTime to ProcessingTime" in told
+    with pytest.raises(StartupError) as caught:
+        paged.result(code())
+    (change,) = caught.value.data["changes"]
+    assert (change["verdict"], "Spark does not start" in change["text"]) == ("rewrite", True)
     paged.time_mode = "None"
     paged.deploy_natively(code())
     expected.process(rows, AMOUNTS)
@@ -342,7 +344,7 @@ def test_a_start_is_good_for_the_query_batch_and_time_that_it_was_checked_with(
     told = stopped_by(paged.start(early), paged)
     assert "was compared with" in told
     assert "at another batch" in told
-    assert "call paged anew" in told
+    assert "call paged" in told
     paged.deploy_natively(code())
     expected.process(rows, AMOUNTS)
     paged.moved_along(expected, range(2), AMOUNTS)

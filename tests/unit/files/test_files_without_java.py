@@ -1,6 +1,7 @@
 """Files in buckets and on HDFS that are read without Java: as on a disk, and read alone."""
 
 import io
+import os
 import time
 
 import pytest
@@ -21,6 +22,9 @@ def local(tmp_path):
     files = LocalFiles(tmp_path / "checkpoint")
     for name in NAMES:
         files.put(name, b"" if name == "empty" else name.encode() * 1000)
+    # A time that every clock has as it is: pyarrow's has no nanoseconds.
+    for each in (files.root, *files.root.rglob("*")):
+        os.utime(each, (1_767_225_600.25, 1_767_225_600.25))
     return files
 
 
