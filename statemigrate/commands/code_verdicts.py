@@ -76,11 +76,11 @@ def verdicts_on(
         number = numbers.get(name)
         # Of code that no plan was seen of, nothing was found to be the same.
         if found.plan is not None and number in before and number in after:
-            said = {each.name for each in own}
+            named = {each.name for each in own}
             compared = compare_meanings(before[number], after[number])
-            known = [each for each in compared if each.name not in said]
-            kept = compare_states(before[number], after[number], of_one_release=False)
-            known += [each for each in kept if each.rule == LIVES]
+            known = [each for each in compared if each.name not in named]
+            changes = compare_states(before[number], after[number], of_one_release=False)
+            known += [each for each in changes if each.rule == LIVES]
             yield from _settled(own, known)
             yield from known
         else:

@@ -20,6 +20,8 @@ VERDICTS: Mapping[Verdict, str] = {
     "cannot": "cannot",
 }
 """Verdict: the words for it. ``same`` and ``goes on`` ask for nothing."""
+BEGINS_EMPTY = "it is new, and begins empty"
+DELETED = "the code does not declare it: Spark deletes it with all its values"
 _NOTHING_TO_DO = ("same", "goes on")
 
 

@@ -11,15 +11,13 @@ from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, kind_
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.formats.struct.ddl import parse_ddl
 from statemigrate.meaning.code_meaning import OperatorMeaning
-from statemigrate.meaning.plan_items import PlanItem, short_text
+from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, PlanItem, short_text
 from statemigrate.meaning.spark_check import reads_struct
 from statemigrate.migration import BASE
 from statemigrate.rewrite.state_schemas import StateSchema
 
-_DELETED = "the code does not declare it: Spark deletes it with all its values"
 LIVES = "time-to-live"
 """The rule of values that live for another time."""
-_NEW = "it is new, and begins empty"
 
 
 def compare_states(
@@ -72,8 +70,8 @@ def _alone(name: str, operator: str, *, is_new: bool, is_live: bool) -> PlanItem
         which = "the new code alone" if is_new else "the old code alone"
         return PlanItem(name, "rewrite", f"{which} keeps it: Spark does not start", operator)
     if is_new:
-        return PlanItem(name, "goes on", _NEW, operator, name)
-    return PlanItem(name, "unnoticed", _DELETED, operator, name, "variable")
+        return PlanItem(name, "goes on", BEGINS_EMPTY, operator, name)
+    return PlanItem(name, "unnoticed", DELETED, operator, name, "variable")
 
 
 def _changed(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.formats import Format
 from statemigrate.formats.struct.rules import shape_of
-from statemigrate.meaning.plan_items import PlanItem, Verdict, short_text
+from statemigrate.meaning.plan_items import BEGINS_EMPTY, PlanItem, Verdict, short_text
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.state_schemas import state_ddl
 
@@ -29,8 +29,7 @@ def compare_stores(
     """
     for store, declared in new.items():
         if store not in old:
-            text = "it is new, and begins empty"
-            yield PlanItem(store, "goes on", text, operator, store)
+            yield PlanItem(store, "goes on", BEGINS_EMPTY, operator, store)
         else:
             yield _store(store, old[store], declared, lineages.get(store), operator)
     for store in old:

@@ -10,7 +10,7 @@ from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, is_internal, kind_of
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.meaning.plan_items import UNNAMED, PlanItem, short_text
+from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, UNNAMED, PlanItem, short_text
 from statemigrate.meaning.spark_check import RowReading, reads
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
@@ -192,11 +192,9 @@ def _variables(
     old, new = _by_store(was), _by_store(now)
     for store in [*new, *(each for each in old if each not in new)]:
         if store not in old:
-            text = "it is new, and begins empty"
-            yield PlanItem(store, "goes on", text, name, store)
+            yield PlanItem(store, "goes on", BEGINS_EMPTY, name, store)
         elif store not in new:
-            text = "the code does not declare it: Spark deletes it with all its values"
-            yield PlanItem(store, "unnoticed", text, name, store, "variable")
+            yield PlanItem(store, "unnoticed", DELETED, name, store, "variable")
         else:
             yield _store(store, old[store], new[store], name, lineages.get(store), evolves=evolves)
 
