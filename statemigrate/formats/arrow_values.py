@@ -7,6 +7,7 @@ of text carry any bytes, and only a Python str cannot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC
 from typing import Any
 
 from statemigrate.formats.escaped_text import bytes_of, text_of
@@ -24,7 +25,7 @@ def plain_values(array: Any) -> list[Any]:
         return _plain_values(array)
     except UnicodeDecodeError:
         found = _plain_values(array.cast(binary_type(array.type)))
-        return [_as_text(each, array.type) for each in found]
+        return list(map(_converter(array.type, _is_text, text_of), found))
 
 
 def plain_rows(rows: Any) -> list[dict[str, Any]]:
@@ -58,7 +59,8 @@ def array_of(values: list[Any], kind: Any) -> Any:
     try:
         return pa.array(values, kind)
     except UnicodeEncodeError:
-        found = pa.array([_as_bytes(each, kind) for each in values], binary_type(kind))
+        encoded = map(_converter(kind, _is_text, bytes_of), values)
+        found = pa.array(list(encoded), binary_type(kind))
         # Not safe: the bytes are not UTF-8, which is why they are here.
         return found.cast(kind, safe=False)
 
@@ -71,7 +73,7 @@ def plain_array(values: Sequence[Any], kind: Any) -> Any:
 
 def has_maps(kind: Any) -> bool:
     """Whether there is a map in a type, at any depth."""
-    return _contains_maps([kind])
+    return _contains([kind], _is_map)
 
 
 def _paired(value: Any, kind: Any) -> Any:
@@ -90,8 +92,12 @@ def _paired(value: Any, kind: Any) -> Any:
 def _plain_values(array: Any) -> list[Any]:
     import pyarrow as pa
 
+    if _contains([array.type], _is_utc):
+        # pyarrow looks the zone up for each value, and imports pandas before the first.
+        attach = _converter(array.type, _is_utc, _in_utc)
+        return list(map(attach, _plain_values(array.cast(_retyped(array.type, _without_zone)))))
     # Asking for maps costs three times as much, whether there are any or not.
-    if not _contains_maps([array.type]):
+    if not _contains([array.type], _is_map):
         return list(array.to_pylist())
     if int(pa.__version__.partition(".")[0]) >= _GIVES_DICTIONARIES:
         return list(array.to_pylist(maps_as_pydicts="strict"))
@@ -118,61 +124,104 @@ def with_dictionaries(value: Any, kind: Any) -> Any:
 
 def binary_type(kind: Any) -> Any:
     """The type with binaries for texts, and with all that may be null."""
+    return _retyped(kind, _binary)
+
+
+def _binary(kind: Any) -> Any:
     import pyarrow as pa
     from pyarrow import types
 
     if types.is_string(kind):
         return pa.binary()
-    if types.is_large_string(kind):
-        return pa.large_binary()
-    if types.is_struct(kind):
-        return pa.struct([_binary(each).with_nullable(True) for each in kind])
-    if types.is_list(kind) or types.is_large_list(kind):
-        make = pa.list_ if types.is_list(kind) else pa.large_list
-        return make(_binary(kind.value_field).with_nullable(True))
-    if types.is_map(kind):
-        return pa.map_(_binary(kind.key_field), _binary(kind.item_field).with_nullable(True))
-    return kind
+    return pa.large_binary() if types.is_large_string(kind) else kind
 
 
-def _binary(field: Any) -> Any:
-    return field.with_type(binary_type(field.type))
+def _without_zone(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.timestamp(kind.unit) if _is_utc(kind) else kind
 
 
-def _as_text(value: Any, kind: Any) -> Any:
-    return _converted(value, kind, text_of)
-
-
-def _as_bytes(value: Any, kind: Any) -> Any:
-    return _converted(value, kind, bytes_of)
-
-
-def _converted(value: Any, kind: Any, convert: Callable[[Any], Any]) -> Any:
-    """A plain value of ``kind`` with every text, or the bytes of one, converted."""
+def _retyped(kind: Any, leaf: Callable[[Any], Any]) -> Any:
+    """The type with other single types, as ``leaf`` gives them, and with all that may be null."""
+    import pyarrow as pa
     from pyarrow import types
 
-    if value is None:
-        return None
-    if types.is_string(kind) or types.is_large_string(kind):
-        return convert(value)
+    def field(found: Any) -> Any:
+        return found.with_type(_retyped(found.type, leaf)).with_nullable(True)
+
     if types.is_struct(kind):
-        return {each.name: _converted(value[each.name], each.type, convert) for each in kind}
+        return pa.struct([field(each) for each in kind])
     if types.is_list(kind) or types.is_large_list(kind):
-        return [_converted(each, kind.value_type, convert) for each in value]
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return make(field(kind.value_field))
     if types.is_map(kind):
-        pairs = [
-            (_converted(k, kind.key_type, convert), _converted(v, kind.item_type, convert))
-            for k, v in (value.items() if isinstance(value, dict) else value)
-        ]
-        return dict(pairs) if isinstance(value, dict) else pairs
+        return pa.map_(field(kind.key_field).with_nullable(False), field(kind.item_field))
+    return leaf(kind)
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_utc(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_timestamp(kind) and kind.tz == "UTC" and kind.unit != "ns")
+
+
+def _in_utc(value: Any) -> Any:
+    return value.replace(tzinfo=UTC)
+
+
+def _converter(
+    kind: Any, is_wanted: Callable[[Any], bool], convert: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """What converts those parts of a plain value of ``kind`` whose types are wanted."""
+    from pyarrow import types
+
+    def inner(kind: Any) -> Callable[[Any], Any] | None:
+        return _converter(kind, is_wanted, convert) if _contains([kind], is_wanted) else None
+
+    if types.is_struct(kind):
+        parts = [(each.name, part) for each in kind if (part := inner(each.type)) is not None]
+        return _unless_null(lambda value: value | {name: of(value[name]) for name, of in parts})
+    if types.is_list(kind) or types.is_large_list(kind):
+        of_each = inner(kind.value_type) or _same
+        return _unless_null(lambda value: list(map(of_each, value)))
+    if types.is_map(kind):
+        of_key, of_item = inner(kind.key_type) or _same, inner(kind.item_type) or _same
+        return _unless_null(lambda value: _of_pairs(value, of_key, of_item))
+    return _unless_null(convert) if is_wanted(kind) else _same
+
+
+def _unless_null(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _same(value: Any) -> Any:
     return value
 
 
-def _contains_maps(kinds: Iterable[Any]) -> bool:
-    from pyarrow import types
+def _of_pairs(value: Any, of_key: Callable[[Any], Any], of_item: Callable[[Any], Any]) -> Any:
+    """A map with its keys and its items converted: a dictionary, or a list of pairs."""
+    if isinstance(value, dict):
+        return {of_key(key): of_item(item) for key, item in value.items()}
+    return [(of_key(key), of_item(item)) for key, item in value]
 
+
+def _contains(kinds: Iterable[Any], is_wanted: Callable[[Any], bool]) -> bool:
+    """Whether a type is wanted, or one within it, at any depth."""
     return any(
-        types.is_map(kind)
-        or _contains_maps(kind.field(place).type for place in range(kind.num_fields))
+        is_wanted(kind)
+        or _contains((kind.field(place).type for place in range(kind.num_fields)), is_wanted)
         for kind in kinds
     )
+
+
+def _is_map(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_map(kind))

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import cache, cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from statemigrate.formats.avro.checks import check_of
+from statemigrate.formats.avro import Unfit
 from statemigrate.formats.avro.column_types import has_columns
-from statemigrate.formats.avro.compiled_reading import compiled_row_reader
-from statemigrate.formats.avro.compiled_writing import (
-    Columns,
-    Encode,
-    compiled_row_writer,
-    compiled_writer,
-)
-from statemigrate.formats.avro.logical import contains_arrays_without_bytes, stored_as
-from statemigrate.formats.avro.writing import Unfit, writer_of
 from statemigrate.formats.schema.fingerprint import fingerprint
 from statemigrate.formats.schema.nodes import Record, check_bounds, type_name
 
@@ -50,9 +41,10 @@ class Format(ABC):
     kind: ClassVar[str]
 
     def __init__(self, schema: Record) -> None:
-        from statemigrate.formats.avro.reading import (
-            readers_of,  # imports fastavro, only now needed
-        )
+        # Who only looks at state makes no format, and need not wait for what writes and reads one.
+        from statemigrate.formats.avro.checks import check_of
+        from statemigrate.formats.avro.codec import encoders_of
+        from statemigrate.formats.avro.reading import readers_of
 
         check_bounds(schema)
         check = check_of(schema)
@@ -185,61 +177,3 @@ class Format(ABC):
 
     def _text(self) -> str:
         return json.dumps(self.to_json(), sort_keys=True)
-
-
-# The codec of a format: encode and decode one value.
-# A value's bytes: by the function made for its format; what that refuses goes type by type.
-
-
-EncodeMany = Callable[[Sequence[Any]], list[bytes]]
-
-
-def encoders_of(record: Record) -> tuple[Encode, EncodeMany]:
-    """Compile what makes the bytes of a value, or of many; both raise `Unfit`."""
-    strict = writer_of(record)
-    # Made when it is needed: most formats of a lineage never write a value.
-    compiled: Callable[[], Encode] = cache(lambda: compiled_writer(record))
-
-    def encode(value: Any) -> bytes:
-        try:
-            return compiled()(value)
-        except Exception:
-            # Something about this value is not as usual.
-            out = bytearray()
-            strict(value, out)
-            return bytes(out)
-
-    def encode_many(values: Sequence[Any]) -> list[bytes]:
-        write = compiled()
-        try:
-            return [write(value) for value in values]
-        except Exception:
-            return [encode(value) for value in values]
-
-    return encode, encode_many
-
-
-# Tuples of a record's fields, made of its bytes and turned into them without plain values.
-
-
-Write = Callable[[Any], bytes]
-Read = Callable[[bytes], tuple[Any, ...]]
-DirectConversion = tuple[Callable[[], Write], Callable[[], Read]]
-"""What makes, once it is needed, the writer of a tuple, and the reader of one.
-
-Either raises any `Exception` for what is irregular.
-"""
-
-
-def direct_conversion(record: Record, written: Columns, read: Columns) -> DirectConversion | None:
-    """Both ways; None where there is none, since the columns are others than the fields.
-
-    ``written`` and ``read`` are the columns in their order, each with what converts its value on
-    that way, None aside.
-    """
-    fields = {field.name for field in record.fields}
-    if not fields or len(written) != len(fields) or {name for name, _ in written} != fields:
-        return None
-    if contains_arrays_without_bytes(stored_as(record)):
-        return None
-    return partial(compiled_row_writer, record, written), partial(compiled_row_reader, record, read)

@@ -18,8 +18,8 @@ from pyspark.sql import Row
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Format, Value
+from statemigrate.formats.avro.codec import DirectConversion, direct_conversion
 from statemigrate.formats.avro.generated import GeneratedSource
-from statemigrate.formats.format import DirectConversion, direct_conversion
 from statemigrate.formats.timestamps import local_of, utc_of
 from statemigrate.processor.intake import row_taker
 

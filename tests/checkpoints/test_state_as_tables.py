@@ -291,7 +291,8 @@ def test_neither_spark_nor_java_is_loaded(made):
         f"state = statemigrate.open_state({str(made('variables', 'rocksdb').checkpoint)!r})\n"
         "rows = sum(state[name].to_arrow().num_rows for name in state.stores)\n"
         "loaded = {each.partition('.')[0] for each in sys.modules}\n"
-        "print(rows, sorted(loaded & {'pyspark', 'py4j', 'rocksdict', 'pandas', 'click'}))\n"
+        "heavy = {'pyspark', 'py4j', 'rocksdict', 'fastavro', 'pandas', 'click'}\n"
+        "print(rows, sorted(loaded & heavy))\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path("/")

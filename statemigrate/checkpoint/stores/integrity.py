@@ -136,20 +136,20 @@ def matching(kind: int, data: Bytes, starts: Integers, sizes: Integers) -> Fits 
         masked = ((found >> np.uint32(15)) | (found << np.uint32(17))) + _MASK
         return np.asarray(masked == stored, np.bool_)
     if kind in (_XXHASH32, _XXHASH64, _XXH3):
-        numbers = zip(starts.tolist(), sizes.tolist(), strict=True)
-        hashes = [_hash(kind, data, start, size) for start, size in numbers]
+        numbers, view = zip(starts.tolist(), sizes.tolist(), strict=True), data.data
+        hashes = [_hash(kind, view, start, size) for start, size in numbers]
         return np.asarray(np.array(hashes, np.uint32) == stored, np.bool_)
     return None
 
 
-def _hash(kind: int, data: Bytes, start: int, size: int) -> int:
+def _hash(kind: int, data: memoryview, start: int, size: int) -> int:
     import xxhash
 
     end = start + size
     if kind == _XXHASH32:
-        return int(xxhash.xxh32_intdigest(data[start : end + 1].data))
+        return int(xxhash.xxh32_intdigest(data[start : end + 1]))
     if kind == _XXHASH64:
-        return int(xxhash.xxh64_intdigest(data[start : end + 1].data)) & 0xFFFFFFFF
+        return int(xxhash.xxh64_intdigest(data[start : end + 1])) & 0xFFFFFFFF
     # The last byte is not hashed, but changes the checksum.
     last = int(data[end]) * _PRIME
-    return (int(xxhash.xxh3_64_intdigest(data[start:end].data)) ^ last) & 0xFFFFFFFF
+    return (int(xxhash.xxh3_64_intdigest(data[start:end])) ^ last) & 0xFFFFFFFF

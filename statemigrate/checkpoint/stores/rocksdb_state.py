@@ -26,8 +26,8 @@ from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, r
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import Files
 
-_IN_RANGE = 1 << 20
-"""Bytes of tables that are read at once, before they are unpacked."""
+_IN_RANGE, _IN_FIRST = 1 << 20, 1 << 16
+"""Bytes of tables that are read at once, before they are unpacked; the first rows come soon."""
 _SINCE = np.int64(1) << np.int64(62)
 """The number of the first change that is in no table: any in a table has 56 bits."""
 _LARGEST = 1 << 40
@@ -62,7 +62,7 @@ class RocksDBState:
                 yield folded.slice(first, end), contents.slice(first, end)
             return
         with self._readable():
-            bounds = list(ranges(self._tables, start, stop, _IN_RANGE))
+            bounds = list(ranges(self._tables, start, stop, _IN_RANGE, _IN_FIRST))
         for begin, end_key in bounds:
             with self._readable():
                 found = self._range(begin, end_key, values)
@@ -143,8 +143,9 @@ class RocksDBState:
                 self._files.fetch(name, path, most=min(each.size, _LARGEST), shared=True)
                 place = f"{self._files.location}/{name}"
                 try:
-                    # What is mapped stays when its name is gone.
-                    tables[name] = SortedTable(np.memmap(path, np.uint8, "r"), place)
+                    # What is mapped stays when its name is gone. A plain array is sliced faster.
+                    mapped = np.asarray(np.memmap(path, np.uint8, "r"))
+                    tables[name] = SortedTable(mapped, place)
                 except (ValueError, IndexError) as error:
                     raise self._unreadable(name, error) from error
             return tables

@@ -15,7 +15,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import count, pairwise
 
 import numpy as np
@@ -105,6 +105,7 @@ class SortedTable:
 
     def __init__(self, data: Bytes, path: str) -> None:
         self._data, self._path = data, path
+        self._view = data.data
         footer = data[-_FOOTER:].tobytes()
         if len(footer) < _FOOTER:
             raise ValueError(f"a table of {len(footer)} bytes")
@@ -203,7 +204,7 @@ class SortedTable:
         return [self._unpacked(start, end) for start, end in numbers]
 
     def _unpacked(self, start: int, end: int) -> bytes | memoryview:
-        stored, kind = self._data[start:end].data, int(self._data[end])
+        stored, kind = self._view[start:end], self._view[end]
         if kind == _PLAIN:
             return stored
         unpack = _UNPACKERS.get(kind)
@@ -230,20 +231,21 @@ class SortedTable:
 
 
 _PLAIN = 0
+_codec = cache(pa.Codec)
 
 
 def _sized(codec: str, stored: memoryview) -> bytes:
     """A block that begins with the size of its content."""
     size, at = _varint(stored[:_LONGEST_VARINT].tobytes(), 0)
     _check_size(size)
-    return bytes(pa.Codec(codec).decompress(stored[at:], size, asbytes=True))
+    return bytes(_codec(codec).decompress(stored[at:], size, asbytes=True))
 
 
 def _snappy(stored: memoryview) -> bytes:
     # Snappy's own format begins with the size too.
     size, _ = _varint(stored[:_LONGEST_VARINT].tobytes(), 0)
     _check_size(size)
-    return bytes(pa.Codec("snappy").decompress(stored, size, asbytes=True))
+    return bytes(_codec("snappy").decompress(stored, size, asbytes=True))
 
 
 def _zlib(stored: memoryview) -> bytes:
@@ -450,24 +452,26 @@ def _kinds(found: Bytes) -> Bytes:
 
 
 def ranges(
-    tables: Sequence[SortedTable], start: bytes, stop: bytes | None, most: int
+    tables: Sequence[SortedTable], start: bytes, stop: bytes | None, most: int, first: int
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Ranges of keys, one behind the other, with some ``most`` bytes of the tables in each."""
+    """Ranges of keys, one behind the other, with some ``most`` bytes of the tables in each.
+
+    The first range has some ``first`` bytes.
+    """
     marks: list[tuple[bytes, int]] = []
-    waiting = 0
     for table in tables:
-        index = table.index
+        index, waiting, enough = table.index, 0, first
         for place in index.between(start, stop).tolist():
             waiting += int(index.sizes[place])
-            if waiting > most // len(tables):
+            if waiting > enough // len(tables):
                 marks.append((index.keys.row(place), waiting))
-                waiting = 0
-    cuts, waiting = [start], 0
+                waiting, enough = 0, most
+    cuts, waiting, enough = [start], 0, first
     for key, size in sorted(marks):
         waiting += size
         is_within = key > cuts[-1] and (stop is None or key < stop)
-        if waiting >= most and is_within:
+        if waiting >= enough and is_within:
             cuts.append(key)
-            waiting = 0
+            waiting, enough = 0, most
     yield from pairwise(cuts)
     yield cuts[-1], stop

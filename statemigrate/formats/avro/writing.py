@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
+from statemigrate.formats.avro import Unfit
 from statemigrate.formats.avro.checks import branches_in_order
 from statemigrate.formats.avro.leaves import leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes, thawing
@@ -186,10 +187,6 @@ _WRITERS: dict[str, Write] = {
     "local-timestamp-millis": _since(LOCAL_EPOCH, _MILLISECOND),
     "local-timestamp-micros": _since(LOCAL_EPOCH, _MICROSECOND),
 }
-
-
-class Unfit(Exception):  # noqa: N818 - a signal between two parts of this package
-    """The value is not one that ``check_of`` accepts as it is."""
 
 
 def writer_of(node: Node) -> Write:

@@ -1,5 +1,9 @@
 """Arrow's values are plain ones, with dictionaries for maps, whichever release makes them."""
 
+import subprocess
+import sys
+from datetime import UTC, datetime
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -48,3 +52,49 @@ def test_a_key_that_comes_twice_is_refused():
         plain_values(twice)
     with pytest.raises(KeyError):
         with_dictionaries(twice.to_pylist()[0], kind)
+
+
+MOMENTS = st.datetimes(
+    min_value=datetime(1, 1, 1), max_value=datetime(9999, 12, 31), timezones=st.just(UTC)
+)
+LIFE = pa.struct(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("days", pa.list_(pa.timestamp("us", "UTC"))),
+        ("by_day", pa.map_(pa.timestamp("us", "UTC"), pa.struct([("at", pa.timestamp("us"))]))),
+        ("far", pa.timestamp("us", "Asia/Tokyo")),
+    ]
+)
+LIVES = st.none() | st.fixed_dictionaries(
+    {
+        "at": st.none() | MOMENTS,
+        "local": st.none() | MOMENTS.map(lambda each: each.replace(tzinfo=None)),
+        "days": st.none() | st.lists(st.none() | MOMENTS, max_size=2),
+        "by_day": st.none() | st.dictionaries(MOMENTS, st.none() | st.just({"at": None})),
+        "far": st.none() | st.just(datetime(2026, 1, 1, tzinfo=UTC)),
+    }
+)
+
+
+@given(st.lists(LIVES, max_size=4))
+def test_moments_have_the_zone_that_pyarrow_gives_them(values):
+    array = pa.array(
+        [None if each is None else each | {"by_day": pairs(each["by_day"])} for each in values],
+        LIFE,
+    )
+    assert plain_values(array) == values
+    assert all(each is None or each["at"] is None or each["at"].tzinfo is UTC for each in
+               plain_values(array))  # fmt: skip
+
+
+def test_moments_become_plain_values_without_pandas():
+    code = (
+        "import sys, pyarrow as pa\n"
+        "from statemigrate.formats.arrow_values import plain_values\n"
+        "zone, empty = pa.timestamp('us', 'UTC'), pa.py_buffer(bytes(8))\n"
+        "days = pa.Array.from_buffers(zone, 1, [None, empty])\n"
+        "print(plain_values(days)[0].isoformat(), 'pandas' in sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "1970-01-01T00:00:00+00:00 False\n"

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from benchmarks.records import KINDS, RecordKind
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Avro, Format, Struct
+from statemigrate.formats.avro import Unfit
 from statemigrate.formats.avro.compiled_writing import compiled_writer
-from statemigrate.formats.avro.writing import Unfit, writer_of
+from statemigrate.formats.avro.writing import writer_of
 
 EDGES = [
     0, 1, -1, 63, 64, -64, -65, 8191, 8192, -8192, -8193, 2**20 - 1, 2**20, -(2**20), -(2**20) - 1,

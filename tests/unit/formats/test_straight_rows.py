@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statemigrate.formats import Avro, Format, Struct
-from statemigrate.formats.format import direct_conversion
+from statemigrate.formats.avro.codec import direct_conversion
 
 
 def tried(call: Any, argument: Any) -> Any:

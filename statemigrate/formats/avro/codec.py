@@ -1,0 +1,74 @@
+"""The codec of a format: plain values and tuples of fields as bytes, and back.
+
+A value is written by the function made for its format. What that refuses goes type by type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+from statemigrate.formats.avro.compiled_reading import compiled_row_reader
+from statemigrate.formats.avro.compiled_writing import (
+    Columns,
+    Encode,
+    compiled_row_writer,
+    compiled_writer,
+)
+from statemigrate.formats.avro.logical import contains_arrays_without_bytes, stored_as
+from statemigrate.formats.avro.writing import writer_of
+from statemigrate.formats.schema.nodes import Record
+
+EncodeMany = Callable[[Sequence[Any]], list[bytes]]
+
+
+def encoders_of(record: Record) -> tuple[Encode, EncodeMany]:
+    """Compile what makes the bytes of a value, or of many; both raise `Unfit`."""
+    strict = writer_of(record)
+    # Made when it is needed: most formats of a lineage never write a value.
+    compiled: Callable[[], Encode] = cache(lambda: compiled_writer(record))
+
+    def encode(value: Any) -> bytes:
+        try:
+            return compiled()(value)
+        except Exception:
+            # Something about this value is not as usual.
+            out = bytearray()
+            strict(value, out)
+            return bytes(out)
+
+    def encode_many(values: Sequence[Any]) -> list[bytes]:
+        write = compiled()
+        try:
+            return [write(value) for value in values]
+        except Exception:
+            return [encode(value) for value in values]
+
+    return encode, encode_many
+
+
+# Tuples of a record's fields, made of its bytes and turned into them without plain values.
+
+
+Write = Callable[[Any], bytes]
+Read = Callable[[bytes], tuple[Any, ...]]
+DirectConversion = tuple[Callable[[], Write], Callable[[], Read]]
+"""What makes, once it is needed, the writer of a tuple, and the reader of one.
+
+Either raises any `Exception` for what is irregular.
+"""
+
+
+def direct_conversion(record: Record, written: Columns, read: Columns) -> DirectConversion | None:
+    """Both ways; None where there is none, since the columns are others than the fields.
+
+    ``written`` and ``read`` are the columns in their order, each with what converts its value on
+    that way, None aside.
+    """
+    fields = {field.name for field in record.fields}
+    if not fields or len(written) != len(fields) or {name for name, _ in written} != fields:
+        return None
+    if contains_arrays_without_bytes(stored_as(record)):
+        return None
+    return partial(compiled_row_writer, record, written), partial(compiled_row_reader, record, read)
