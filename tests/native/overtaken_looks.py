@@ -18,6 +18,7 @@ from tally import AmountsTally, CentsTally, batch
 
 import statemigrate
 from statemigrate import migrated
+from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.native.checkpoint import SparkCheckpoint
 
 KEYS = 40
@@ -29,22 +30,34 @@ SETTINGS = {
 
 
 class Overtaking:
-    """Lets the query overtake the first frame of each look, and notes the frames' batches."""
+    """Lets the query overtake the first read of each look, and notes the batches that are read.
+
+    A look reads state by itself, or through Spark's frames.
+    """
 
     def __init__(self, pipeline: ControlPipeline) -> None:
         self._pipeline = pipeline
-        self._frame = SparkCheckpoint.frame
+        self._frame, self._raw = SparkCheckpoint.frame, OperatorFamily.raw
         self.batches: list[int] = []
 
-    def __call__(self, reader: SparkCheckpoint, variable: str) -> Any:
+    def frame(self, reader: SparkCheckpoint, variable: str) -> Any:
+        """A frame of a variable, as `SparkCheckpoint.frame`."""
         frame = self._frame(reader, variable)
         newest = reader.last_batch()
         assert newest is not None
-        self.batches.append(newest)
-        if len(self.batches) == 1:
-            # Batch n makes version n + 1 of the state.
-            self._wait_until_gone(newest + 1)
+        self._note(newest)
         return frame
+
+    def raw(self, family: OperatorFamily, partition: int, *args: Any, **named: Any) -> Any:
+        """The rows of a partition, as `OperatorFamily.raw`."""
+        # Batch n makes version n + 1 of the state.
+        self._note(family.parts[partition].version.version - 1)
+        yield from self._raw(family, partition, *args, **named)
+
+    def _note(self, batch: int) -> None:
+        self.batches.append(batch)
+        if len(self.batches) == 1:
+            self._wait_until_gone(batch + 1)
 
     def _wait_until_gone(self, version: int) -> None:
         end = time.monotonic() + 120
@@ -89,9 +102,13 @@ def main(root: Path, folder: str) -> None:
     overtaking = Overtaking(pipeline)
 
     def frame(reader: SparkCheckpoint, variable: str) -> Any:
-        return overtaking(reader, variable)
+        return overtaking.frame(reader, variable)
+
+    def raw(family: OperatorFamily, partition: int, *args: Any, **named: Any) -> Any:
+        return overtaking.raw(family, partition, *args, **named)
 
     SparkCheckpoint.frame = frame  # type: ignore[method-assign]
+    OperatorFamily.raw = raw  # type: ignore[method-assign]
     found: dict[str, Any] = {}
     try:
         for verb, look in looks(pipeline.checkpoint, folder, root).items():

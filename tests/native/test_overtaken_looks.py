@@ -27,5 +27,5 @@ def test_a_look_that_was_overtaken_is_taken_at_a_newer_batch(scripts, tmp_path):
     assert set(looks) == {"status", "export", "backfill"}
     for verb, look in looks.items():
         assert look["found"] == KEYS, (verb, look)
-        # The first frame was of a version that is gone; what counted came of a later one.
+        # The first read was of a version that is gone; what counted came of a later one.
         assert look["batches"][-1] > look["batches"][0], (verb, look)
