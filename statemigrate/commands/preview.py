@@ -144,7 +144,7 @@ def preview(  # noqa: PLR0913 - all but the first by name
         material = material_of(str(checkpoint), batches or BATCHES, openers)
     session = session_of(spark, str(checkpoint))
     if bundle is not None:
-        compare_checksums(bundle, session)
+        compare_checksums(bundle)
     state = StateOptions(migrations, targets or {}, stores or {}, session)
     if save is not None:
         return _saved(Path(save), material, target, state, max_bytes)
@@ -206,6 +206,5 @@ def _saved(
         material.files,
         material.history,
         record,
-        state.spark,
         max_bytes,
     )

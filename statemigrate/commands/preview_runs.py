@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.commands.new_code import NewCode, probed
 from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import named_object, noting_checkpoints
+from statemigrate.deployment.code import Copy, named_object, running_on_copy
 from statemigrate.errors import CodeError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
@@ -29,7 +28,14 @@ from statemigrate.preview.expectations import Expectations
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.recording import Recorder
-from statemigrate.preview.replay import QueryFunction, Replayed, point_at_inputs, replay, start_fork
+from statemigrate.preview.replay import (
+    QueryFunction,
+    Replayed,
+    copy_fork,
+    point_at_inputs,
+    replay,
+    start_fork,
+)
 from statemigrate.preview.report import Noise, Preview, PreviewedBatch
 from statemigrate.preview.report import Path as MigrationPath
 from statemigrate.preview.stream_plan import UnoptimizedPlan
@@ -76,10 +82,23 @@ class StateOptions:
     spark: SparkSession
 
     @property
+    def project(self) -> Project:
+        """The same as commands have it."""
+        return Project(self.migrations, dict(self.targets), self.stores, self.spark)
+
+    @property
     def scripted(self) -> frozenset[str]:
         """The stores that have scripts."""
-        project = Project(self.migrations, dict(self.targets), self.stores, self.spark)
-        return frozenset() if project.survey is None else frozenset(project.survey.lineages)
+        survey = self.project.survey
+        return frozenset() if survey is None else frozenset(survey.lineages)
+
+    def deployed(self, checkpoint: str) -> dict[str, str]:
+        """The revision that each store with scripts is deployed with, by a checkpoint's state."""
+        from statemigrate.commands.status import status
+
+        scripted = self.scripted
+        found = status(checkpoint, self.project).stores if scripted else ()
+        return {each.store: each.target for each in found if each.store in scripted}
 
     def open(self, checkpoint: str, batch: int) -> StateTables:
         """The state of a checkpoint after a batch."""
@@ -128,6 +147,8 @@ class PreviewRuns:
         read = [each for each in (old, new) if each is not None]
         recorded = self.material.recorder.record(read, self.folder / "inputs", self.session)
         base = start_fork(self.material.files, self.history, self.folder / "before")
+        if old is not None:
+            old = replace(old, deployed=self.state.deployed(base.as_uri()))
         path = self._path(base)
         runs = 1 if old is None else 3
         steps = _Steps(self.progress, runs * len(self.history.batches))
@@ -188,11 +209,9 @@ class PreviewRuns:
         steps: _Steps,
         like: Mapping[int, int] | None,
     ) -> Replayed:
-        place = self.folder / name
-        shutil.copytree(start, place)
         return replay(
             code,
-            place,
+            copy_fork(start, self.folder / name),
             self.history,
             recorded=recorded,
             output=self.folder / f"{name}-output",
@@ -309,17 +328,16 @@ class CodeReader:
     def read(self, reference: str, old: QueryFunction | None) -> QueryFunction:
         """The code, and which source each of its parameters stands for.
 
-        Raises `CodeError` where that is unclear, and `UnsupportedError` for code that names the
-        checkpoint that it works on.
+        Raises `CodeError` where that is unclear, and `UnsupportedError` for code that was made for
+        the query's checkpoint when its module was imported.
         """
         function = named_object(reference)
         known = self.wanted.inputs
         inputs = {name: ddl for name, ddl in known.items() if name in input_names(function)}
         schemas = input_schemas(function, inputs, reference)
-        with noting_checkpoints() as named:
-            mode = self._mode(reference, inputs)
-            names = self._streams(reference, function, inputs)
-        _check_no_checkpoint(reference, function, named)
+        _check_not_deployed(reference, function)
+        mode = self._mode(reference, inputs)
+        names = self._streams(reference, function, inputs)
         lines = self.history.sources
         repeated: dict[str, tuple[str, ...]] = {}
         if old is not None and set(schemas) <= set(old.inputs):
@@ -346,9 +364,10 @@ class CodeReader:
     ) -> tuple[str, ...]:
         """The parameters in the order in which Spark reads them, repeated where it does so."""
         with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
-            made, _ = call_on_empty_streams(
-                function, Path(folder), self.session, inputs=inputs, reference=reference
-            )
+            with running_on_copy(Copy(folder)):
+                made, _ = call_on_empty_streams(
+                    function, Path(folder), self.session, inputs=inputs, reference=reference
+                )
             reads = UnoptimizedPlan.of(made).reads
             place = f"{(Path(folder) / 'in').as_uri()}/"
         return tuple(each.removeprefix(place) if each.startswith(place) else "" for each in reads)
@@ -375,21 +394,19 @@ class CodeReader:
         )
 
 
-def _check_no_checkpoint(reference: str, function: Any, named: set[str]) -> None:
-    """Raise `UnsupportedError` for code that would write into the checkpoint it is written for."""
-    marks = (getattr(each, SETTINGS, None) for each in _named_in(inspect.unwrap(function)))
-    found = {
-        *named,
-        *(each.checkpoint for each in marks if isinstance(each, DeploymentSettings)),
-    } - {None}
+def _check_not_deployed(reference: str, function: Any) -> None:
+    """Raise `UnsupportedError` for code whose processor is made, with a checkpoint, on import."""
+    # A class is marked on import too, but its instances are made when the function is called.
+    made = [each for each in _named_in(inspect.unwrap(function)) if not isinstance(each, type)]
+    marks = (getattr(each, SETTINGS, None) for each in made)
+    found = {each.checkpoint for each in marks if isinstance(each, DeploymentSettings)} - {None}
     if found:
         raise UnsupportedError(
             "SM-PREVIEW-013",
-            f"{reference} names a checkpoint, in which it would write",
-            expected="a function that works on the checkpoint of the query that it is run in, with "
-            "migrated alone, and without checkpoint=",
+            f"{reference} has a processor or a function that was made for a checkpoint on import",
+            expected="one that is made when the function is called: then it works on a copy",
             found=", ".join(sorted(map(str, found))),
-            next_action="queries with stateful, with_backfill or paged cannot be previewed yet",
+            next_action="make the processor, or call migrated, within the function",
             reference=reference,
         )
 

@@ -6,15 +6,15 @@ The object of the user's code that a command gets as MODULE:OBJECT.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment.stored import Call
+from statemigrate.deployment.stored import Call, DeploymentSettings
 from statemigrate.errors import CodeError
 
 
@@ -81,25 +81,34 @@ def only_looking(checkpoint: str | None = None) -> Iterator[Looking]:
         _LOOKING.reset(token)
 
 
-_NAMED: ContextVar[set[str] | None] = ContextVar("statemigrate_named", default=None)
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a checkpoint that code runs on, and the revisions that it is deployed with."""
+
+    checkpoint: str
+    deployed: Mapping[str, str] = field(default_factory=dict)
+
+
+_COPY: ContextVar[Copy | None] = ContextVar("statemigrate_copy", default=None)
 
 
 @contextmanager
-def noting_checkpoints() -> Iterator[set[str]]:
-    """For the length of a block, the checkpoints that code names to functions of ours are noted."""
-    named: set[str] = set()
-    token = _NAMED.set(named)
+def running_on_copy(copy: Copy) -> Iterator[None]:
+    """For the length of a block, code that names a checkpoint is made for a copy of it.
+
+    Its values migrate when they are used. It has no backfill source, and is not compared with the
+    record of the last start: it is run to see what it does.
+    """
+    token = _COPY.set(copy)
     try:
-        yield named
+        yield
     finally:
-        _NAMED.reset(token)
+        _COPY.reset(token)
 
 
-def note_checkpoint(named: str) -> None:
-    """Note a checkpoint that code names to a function of ours."""
-    found = _NAMED.get()
-    if found is not None:
-        found.add(named)
+def is_on_copy() -> bool:
+    """Whether this is within `running_on_copy`."""
+    return _COPY.get() is not None
 
 
 def is_only_looking() -> bool:
@@ -109,9 +118,18 @@ def is_only_looking() -> bool:
 
 def query_checkpoint(named: str) -> str:
     """The checkpoint that code works on which names this one: another one while it is tried out."""
-    note_checkpoint(named)
-    looking = _LOOKING.get()
-    return named if looking is None or looking.checkpoint is None else looking.checkpoint
+    looking, copy = _LOOKING.get(), _COPY.get()
+    if looking is not None and looking.checkpoint is not None:
+        return looking.checkpoint
+    return named if copy is None else copy.checkpoint
+
+
+def settings_for_query(settings: DeploymentSettings) -> DeploymentSettings:
+    """The settings with the checkpoint of the query, and the revisions that are deployed there."""
+    copy = _COPY.get()
+    if settings.checkpoint is not None:
+        settings = replace(settings, checkpoint=query_checkpoint(settings.checkpoint))
+    return settings if copy is None else replace(settings, deployed=copy.deployed)
 
 
 def note_call(call: Call) -> None:

@@ -254,7 +254,7 @@ def plan_store(
     if lineage is None and stored is not None:
         checks.check_scripted(store, [each.name for each in stored.families])
     known = lineage or Lineage.unmigrated(store, _format_of(declared, stored))
-    revision = known.resolve(settings.targets.get(store, "head"))
+    revision = known.resolve(settings.target_of(store))
     target = StoredFamily(family_name(known, revision), revision, known.format_of(revision))
     checks.check_schema(declared, target, known)
     own = None if stored is None else stored.complement

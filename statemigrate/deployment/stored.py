@@ -41,6 +41,12 @@ class DeploymentSettings:
     operator: int | None = None
     call: Call = "migrated"
     complement: bool | None = None
+    deployed: Mapping[str, str] = field(default_factory=dict)
+    """The revisions that older code is run for, by store: there may be newer scripts by now."""
+
+    def target_of(self, store: str) -> str:
+        """The revision that the code is written for, as it is given, the head by default."""
+        return self.targets.get(store) or self.deployed.get(store, "head")
 
 
 @dataclass(frozen=True)

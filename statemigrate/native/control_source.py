@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
-from statemigrate.deployment.code import query_checkpoint
+from statemigrate.deployment.code import is_on_copy, query_checkpoint
 from statemigrate.deployment.stored import gets_source
 from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
-from statemigrate.files import parse_json
+from statemigrate.files import Files, parse_json
 from statemigrate.formats.struct.ddl import quoted
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
@@ -354,6 +354,24 @@ def control_sources(files: ChunkFiles, offsets: Offsets) -> tuple[str, ...]:
     return tuple(name for name in numbers if by_source[name] is None)
 
 
+def backfill_lines(files: Files, offsets: Offsets) -> frozenset[str]:
+    """The lines of an offset log that are backfill sources, of all operators of the query."""
+    own = ChunkFiles(files, reading=True)
+    every: list[ChunkFiles] = [ChunkFiles(files, each, reading=True) for each in paged_in(files)]
+    if offsets.named:
+        names = {_name_of(each.operator) for each in (own, *every)}
+        return frozenset(names & offsets.by_source.keys())
+    found: set[str] = set()
+    if own.is_made() and has_control_source(own, offsets):
+        every.append(own)
+        found.add(control_source(own, offsets) or next(reversed(offsets.by_source)))
+    for each in every:
+        found.update(control_sources(each, offsets))
+    # Of several that have taken nothing, nothing tells which is which, and any has no rows.
+    ordered = [line for line in offsets.by_source if line in found]
+    return frozenset(ordered[len(ordered) - len(every) :])
+
+
 def _others(files: ChunkFiles) -> list[str | None]:
     """The operators whose backfill sources are other ones."""
     operators: list[str | None] = [*paged_in(files.files)]
@@ -400,6 +418,8 @@ def with_backfill_source(
 
     ``compare`` gets the output of the operator that follows, and its output mode.
     """
+    if is_on_copy():
+        return stream
     files = ChunkFiles(query_checkpoint(str(checkpoint)))
     marked, control = with_control(stream, keys, files, operator)
     from statemigrate.native.startup import check_forgetting

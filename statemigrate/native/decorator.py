@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from statemigrate.checkpoint.epochs import Fence, newest_epoch, this_driver
 from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import note_checkpoint
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.native.deployed import DEPLOYED
@@ -77,9 +76,6 @@ def migrated(  # noqa: PLR0913 - all but the first by name
         operator,
         complement=complement,
     )
-
-    if settings.checkpoint is not None:
-        note_checkpoint(settings.checkpoint)
 
     def marked(target: Any) -> Any:
         return mark(target, settings, store)

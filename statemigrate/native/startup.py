@@ -28,7 +28,7 @@ from statemigrate.deployment import (
     is_family_of,
     revision_in,
 )
-from statemigrate.deployment.code import is_only_looking, note_checkpoint
+from statemigrate.deployment.code import is_only_looking, settings_for_query
 from statemigrate.deployment.stored import recorded_call
 from statemigrate.errors import LineageError, StartupError, StatemigrateError
 from statemigrate.event_log.events import Stamp
@@ -193,9 +193,8 @@ def deployed(processor: Any, settings: DeploymentSettings) -> Deployed | Undeplo
     from statemigrate.scripts import ScriptFolder
 
     check_spark_version()
+    settings = settings_for_query(settings)
     if is_only_looking():
-        if settings.checkpoint is not None:
-            note_checkpoint(settings.checkpoint)
         return _tried(processor, settings)
     is_starting = not _is_worker()
     if is_starting:
@@ -346,7 +345,7 @@ def _check_function(checkpoint: str, stores: list[str]) -> None:
 
 def declared_by(lineage: Lineage, settings: DeploymentSettings) -> Declared:
     """The store as a function has it, whose code declares no format of its own."""
-    target = lineage.resolve(settings.targets.get(lineage.store, "head"))
+    target = lineage.resolve(settings.target_of(lineage.store))
     return Declared(lineage.store, "value", lineage.format_of(target))
 
 
@@ -436,6 +435,7 @@ def migrated_function(
     Raises what `statemigrate.native.decorator.migrated` says.
     """
     _check_complement(store, settings)
+    settings = settings_for_query(settings)
     made = MigratedFunction(function, store, _plans_of(function, store, settings))
     setattr(made, SETTINGS, settings)
     return made

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import is_only_looking, query_checkpoint
+from statemigrate.deployment.code import is_on_copy, is_only_looking, query_checkpoint
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import WATERMARK, with_control
@@ -106,6 +106,8 @@ def _arriving(stream: DataFrame, columns: Sequence[str], deployment: PagedDeploy
 
 def _grouped(rows: DataFrame, checkpoint: str | Path, operator: str) -> GroupedData:
     """The rows by page, among them those that ask for a page to be migrated."""
+    if is_on_copy():
+        return rows.groupBy(BUCKET)
     files = ChunkFiles(str(checkpoint), operator)
     given, control = with_control(rows, (BUCKET,), files, operator, creates=False)
     return given.union(control).groupBy(BUCKET)

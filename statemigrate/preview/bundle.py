@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from statemigrate.checkpoint.state import CommittedState
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.files.documents import (
@@ -25,20 +26,15 @@ from statemigrate.files.documents import (
     sealed,
     unsealed,
 )
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read, open_files
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.workspace import workspace
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.fork import fork_batches
 from statemigrate.rewrite.report import Checksum
-from statemigrate.state.tables import StateTables, open_state
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-FORMAT = 1
+FORMAT = 2
 """The version of what a bundle looks like."""
 MANIFEST = "manifest.json"
 CHECKPOINT, INPUTS = "checkpoint", "inputs"
@@ -57,7 +53,7 @@ _SHAPE = {
     "files": Table({"size": int, "sha256": str}),
 }
 StateChecksums = Mapping[str, Checksum]
-"""By store the checksum of its rows."""
+"""By family the checksum of its rows."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,6 @@ def save_bundle(
     files: Files,
     history: History,
     record: Callable[[Path], Mapping[str, RecordedInput]],
-    session: SparkSession,
     max_bytes: int,
 ) -> Bundle:
     """Make a bundle at ``path``, which appears whole or not at all; only its owner can read it.
@@ -131,7 +126,7 @@ def save_bundle(
         fork_batches(files, open_files((made / CHECKPOINT).as_uri()), numbers)
         _check_size(made, path, max_bytes)
         recorded = record(made / INPUTS)
-        checksums = {number: _checksums(checkpoint, number, session) for number in numbers}
+        checksums = {number: _checksums(checkpoint, number) for number in numbers}
         _shut(made)
         found = _hashes(made)
         _check_size(made, path, max_bytes)
@@ -219,10 +214,10 @@ def open_bundle(path: str | Path) -> Bundle:
     )
 
 
-def compare_checksums(bundle: Bundle, session: SparkSession) -> None:
+def compare_checksums(bundle: Bundle) -> None:
     """Raise `CorruptFileError` unless the oldest and the newest state read as they did there."""
     for batch in (bundle.before, bundle.batches[-1]):
-        found = _checksums(bundle.files.location, batch, session)
+        found = _checksums(bundle.files.location, batch)
         wanted = bundle.checksums[batch]
         other = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         if other:
@@ -230,27 +225,20 @@ def compare_checksums(bundle: Bundle, session: SparkSession) -> None:
             raise _altered(Path(bundle.path), place, f"other rows in {', '.join(other)}")
 
 
-def _checksums(checkpoint: str, batch: int, session: SparkSession) -> StateChecksums:
-    """By store the checksum of its rows as they are stored: in whatever order, the same."""
-    state = open_state(checkpoint, batch=batch, migrations=None, spark=session)
-    return {name: _checksum(state[name].to_arrow(), state, name) for name in state.stores}
-
-
-def _checksum(rows: pa.Table, state: StateTables, name: str) -> Checksum:
+def _checksums(checkpoint: str, batch: int) -> StateChecksums:
+    """By family the checksum of its rows as they are stored: in whatever order, the same."""
     import pyarrow as pa
 
-    layout = state[name].layout
-    found = Checksum()
-    values = [*layout.value_names, "_expires_at"]
-    keys = [*layout.key_names, *(["_index"] if "_index" in rows.schema.names else [])]
-    for batch in rows.to_batches():
-        sides = [
-            pa.StructArray.from_arrays([batch[column] for column in columns], columns)
-            for columns in (keys, values)
-            if columns
-        ]
-        first, second = hashes_of(sides[0], sides[-1])
-        found += Checksum.of(batch.num_rows, int(first.sum()), int(second.sum()))
+    found: dict[str, Checksum] = {}
+    for each in CommittedState(files_to_read(checkpoint), batch).families:
+        name = f"{each.operator.number}/{each.store.name}/{each.family.name}"
+        found[name] = Checksum()
+        for partition in range(len(each.parts)):
+            for rows in each.raw(partition):
+                sides = [pa.StructArray.from_arrays([side.to_arrow()], ["bytes"]) for side in rows]
+                first, second = hashes_of(*sides)
+                count = len(sides[0])
+                found[name] += Checksum.of(count, int(first.sum()), int(second.sum()))
     return found
 
 

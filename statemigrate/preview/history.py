@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry, read_commit, read_entry
@@ -17,6 +17,7 @@ from statemigrate.checkpoint.logs.offsets import (
 )
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
+from statemigrate.native.control_source import backfill_lines
 
 
 @dataclass(frozen=True)
@@ -34,17 +35,19 @@ class History:
 
     ``folders`` has for each line of the offset log the folder of its source in ``sources/``. Lines
     that one stream has because it is read in several places have the same; None where the files
-    do not tell which.
+    do not tell which. ``backfill`` are the lines of backfill sources: what they read is no input.
     """
 
     before: CommittedBatch
     batches: tuple[CommittedBatch, ...]
     folders: Mapping[str, str | None] = field(default_factory=dict)
+    backfill: frozenset[str] = frozenset()
 
     @property
     def sources(self) -> tuple[str, ...]:
         """The lines of the query's offset log, in its order: a source's name, or its number."""
-        return tuple(self.before.entry.offsets.by_source)
+        lines = self.before.entry.offsets.by_source
+        return tuple(each for each in lines if each not in self.backfill)
 
     @property
     def watermarks(self) -> dict[int, int]:
@@ -68,7 +71,7 @@ def last_batches(
 ) -> History:
     """The last ``count`` committed batches, or as many as the logs still have.
 
-    ``folders`` are those of `History`, where what the sources keep is not there to tell.
+    ``folders`` are those of `History`, where neither the sources' files nor ours are there to tell.
 
     Raises `CheckpointError` for a checkpoint without two committed batches in a row, and
     `UnsupportedError` for state of the embedded engine, and for a query with a continuous trigger.
@@ -96,11 +99,15 @@ def last_batches(
         CommittedBatch(number, read_entry(files, number), read_commit(files, number))
         for number in range(first, newest + 1)
     ]
-    found = History(every[0], tuple(every[1:]))
-    _check_sources(files, found)
+    offsets = every[-1].entry.offsets
     if folders is None:
-        return replace(found, folders=_folders(files, every[-1].entry.offsets))
-    return replace(found, folders={line: folders.get(line) for line in found.sources})
+        folders, backfill = _folders(files, offsets), backfill_lines(files, offsets)
+    else:
+        backfill = frozenset(offsets.by_source.keys() - folders.keys())
+    own = {line: folder for line, folder in folders.items() if line not in backfill}
+    found = History(every[0], tuple(every[1:]), own, backfill)
+    _check_sources(files, found)
+    return found
 
 
 def _refuse_continuous(files: Files, newest: int) -> None:
@@ -120,7 +127,7 @@ def _refuse_continuous(files: Files, newest: int) -> None:
 
 def _check_sources(files: Files, history: History) -> None:
     for each in history.batches:
-        if each.entry.offsets.by_source.keys() != set(history.sources):
+        if each.entry.offsets.by_source.keys() - history.backfill != set(history.sources):
             raise UnsupportedError(
                 "SM-PREVIEW-002",
                 f"the sources of {files.location} have changed",

@@ -24,9 +24,12 @@ from statemigrate.checkpoint.logs.entries import (
     read_entry,
 )
 from statemigrate.checkpoint.logs.offsets import Offsets, batches_in, names_in
+from statemigrate.checkpoint.operators.metadata import operator_files
+from statemigrate.deployment.code import Copy, running_on_copy
 from statemigrate.errors import CodeError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
+from statemigrate.native.moved import uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.stream_plan import UnoptimizedPlan
@@ -53,7 +56,8 @@ class QueryFunction:
     """A function of the user's: ``inputs`` has by parameter the source that it stands for.
 
     ``schemas`` are those of its parameters. ``sessions`` are the parameters that get the Spark
-    session. ``repeated`` has by source others that the query has for the same stream.
+    session. ``repeated`` has by source others that the query has for the same stream. ``deployed``
+    are the revisions that the code is deployed with, by store, where newer scripts may be there.
     """
 
     reference: str
@@ -63,6 +67,7 @@ class QueryFunction:
     mode: str
     sessions: tuple[str, ...] = ()
     repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    deployed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,17 @@ def start_fork(files: Files, history: History, folder: Path) -> Path:
     fork_state(files, open_files(folder.as_uri()), history.before.number)
     point_at_inputs(folder, len(history.sources))
     return folder
+
+
+def copy_fork(fork: Path, place: Path) -> Path:
+    """Copy a fork to another ``place``, whose operators' metadata name its own files."""
+    shutil.copytree(fork, place)
+    files = open_files(place.as_uri())
+    for each in operator_files(files):
+        own = each.rooted_at(uri_of(files)).data
+        if own != each.data:
+            files.replace(each.path, own)
+    return place
 
 
 def point_at_inputs(folder: Path, sources: int) -> None:
@@ -145,15 +161,14 @@ def replay(
     not say, the batches are run one by one.
     """
     own = _session(session, history)
-    plan = UnoptimizedPlan.of(_called(code, recorded, own))
+    plan = UnoptimizedPlan.of(_called(code, folder, recorded, own))
     places = _sources_of(plan, code, recorded)
     run = _Run(code, history, recorded, output, own, plan, places, progress or (lambda _: None))
     has_rows = all(recorded[each].batches for each in places)
     if has_rows and not plan.clock and plan.watermarks < 2:
         # With several watermarks Spark begins another time with those that it has not logged.
         at_once = folder.with_name(f"{folder.name}-at-once")
-        shutil.copytree(folder, at_once)
-        found = run.at_once(at_once)
+        found = run.at_once(copy_fork(folder, at_once))
         if like is not None or found.watermarks == history.watermarks:
             return found
     return run.one_by_one(folder, like)
@@ -181,7 +196,7 @@ class _Run:
             for source in dict.fromkeys(self.places)
         }
         self._begin(folder, {})
-        stream = _called(self.code, inputs, self.session, at_once=True)
+        stream = _called(self.code, folder, inputs, self.session, at_once=True)
         ended = dict.fromkeys((each.number for each in self.history.batches), 0.0)
         began = time.monotonic()
 
@@ -210,7 +225,7 @@ class _Run:
             entry = batch.entry
             if not is_alike:
                 entry = replace(entry, watermark=done[-1].watermark)
-            stream = _called(self.code, self.recorded, self.session)
+            stream = _called(self.code, folder, self.recorded, self.session)
             lines = tuple(_line(self.recorded[each].position(batch.number)) for each in self.places)
             entry = replace(_unnamed(entry, lines), pinned=start.pinned)
             _write_entry(folder, batch.number, entry)
@@ -266,12 +281,16 @@ def _session(spark: SparkSession, history: History) -> SparkSession:
 
 def _called(
     code: QueryFunction,
+    folder: Path,
     recorded: Mapping[str, RecordedInput],
     session: SparkSession,
     *,
     at_once: bool = False,
 ) -> DataFrame:
-    """The function's result on the recorded streams; a batch takes all of a stream, or one file."""
+    """The function's result on the recorded streams, made for the checkpoint in ``folder``.
+
+    A batch takes all of a stream, or one file.
+    """
     limit = {"maxFilesPerTrigger": "1"} if at_once else {}
     streams = {
         name: session.readStream.schema(code.schemas[name])
@@ -280,7 +299,8 @@ def _called(
         for name, source in code.inputs.items()
     }
     try:
-        made = code.function(**streams, **dict.fromkeys(code.sessions, session))
+        with running_on_copy(Copy(folder.as_uri(), code.deployed)):
+            made = code.function(**streams, **dict.fromkeys(code.sessions, session))
     except StatemigrateError:
         raise
     except Exception as cause:

@@ -20,7 +20,7 @@ from statemigrate.deployment import (
     fitting_lineages,
     plan_store,
 )
-from statemigrate.deployment.code import is_only_looking
+from statemigrate.deployment.code import is_only_looking, settings_for_query
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, planned_revisions
 from statemigrate.migration import Lineage
@@ -54,7 +54,7 @@ class Start:
         Without `migrated` it has no lineages, and its stores keep their formats. Raises
         `StartupError` where a target is not one of its stores, or workers lack what scripts import.
         """
-        settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
+        settings = settings_for_query(getattr(processor, SETTINGS, DeploymentSettings()))
         declared = declared_variables(processor, handle)
         check_targets(settings, declared)
         is_migrated = hasattr(processor, SETTINGS)

@@ -10,6 +10,7 @@ from previewed_query import Query, fields
 from support.file_hashes import file_hashes
 
 from statemigrate.errors import StatemigrateError
+from statemigrate.preview.bundle import FORMAT
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -88,7 +89,7 @@ def test_a_bundle_of_another_format_is_refused(query, saved, tmp_path):
     place = tmp_path / "later"
     shutil.copytree(saved, place)
     document = json.loads((place / "manifest.json").read_bytes())
-    document["body"]["format"] = 2
+    document["body"]["format"] = FORMAT + 1
     (place / "manifest.json").write_text(json.dumps(document))
     assert refused(query, place).code == "SM-PREVIEW-019"
 

@@ -65,11 +65,21 @@ def test_a_copied_checkpoint_is_previewed_as_the_first(spark, tmp_path):
     assert query.preview(code.processed, batches=2).unexpected == ()
 
 
-def test_code_that_names_a_checkpoint_elsewhere_is_refused(spark, sums, monkeypatch):
+def test_a_processor_that_was_made_for_a_checkpoint_on_import_is_refused(sums):
+    # It needs the session.
+    import deployed_on_import
+
     with pytest.raises(StatemigrateError) as raised:
-        sums.preview(code.on_a_named_checkpoint, old=False)
+        sums.preview(deployed_on_import.totals, old=False)
     assert raised.value.code == "SM-PREVIEW-013"
-    assert deployed_processors.CHECKPOINT in str(raised.value)
+    assert deployed_on_import.CHECKPOINT in str(raised.value)
+
+
+def test_a_marked_class_works_on_a_copy_of_the_checkpoint_that_it_names(spark, tmp_path):
+    query = Query(spark, tmp_path, code.processed, "update", batches=3)
+    found = query.preview(code.on_a_named_checkpoint, batches=2)
+    assert (found.path, found.noise, found.unexpected) == ("as it is", (), ())
+    assert not Path(deployed_processors.CHECKPOINT).exists()
 
 
 def test_a_folder_that_is_in_use_stays_and_an_abandoned_one_goes(tmp_path):

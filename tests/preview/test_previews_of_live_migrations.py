@@ -1,0 +1,97 @@
+"""Code that names its query's checkpoint is previewed on a copy of it, and migrates there."""
+
+import live_code as code
+import previewed_code
+import pytest
+from previewed_query import Query, events, fields, named
+
+from statemigrate import backfill, init, status
+
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
+
+SCRIPT = """
+from statemigrate import Struct
+
+revision = "aaaa11112222"
+down_revision = None
+branch_labels = ("total",)
+store = "total"
+old = Struct("n BIGINT, sum BIGINT")
+new = Struct("n BIGINT, sum BIGINT, mean DOUBLE")
+
+
+def upgrade(value):
+    return {**value, "mean": value["sum"] / value["n"]}
+"""
+
+
+@pytest.fixture
+def scripts(tmp_path, monkeypatch):
+    init(migrations=tmp_path / "migrations")
+    monkeypatch.setattr(code, "CHECKPOINT", str(tmp_path / "checkpoint"))
+    monkeypatch.setattr(code, "MIGRATIONS", str(tmp_path / "migrations"))
+    return tmp_path / "migrations"
+
+
+def write(scripts):
+    (scripts / "versions" / "aaaa11112222_means.py").write_text(SCRIPT)
+
+
+WAYS = {
+    "stateful": (code.stateful_totals, code.stateful_wrong_totals, code.stateful_means,
+                 code.stateful_wrong_means),
+    "with_backfill": (code.backfilled_totals, code.backfilled_wrong_totals, code.backfilled_means,
+                      code.backfilled_wrong_means),
+    "paged": (code.paged_totals, code.paged_wrong_totals, code.paged_means,
+              code.paged_wrong_means),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_live_migration_is_previewed_on_a_copy(spark, tmp_path, scripts, way):
+    totals, wrong_totals, means, wrong_means = WAYS[way]
+    query = Query(spark, tmp_path, totals, "update")
+    same = query.preview(totals, migrations=scripts)
+    assert (same.path, same.noise, same.unexpected) == ("as it is", (), ())
+    assert all(batch.stores[0].rows for batch in same.batches), "there was something to compare"
+    assert ("total", "sum") in fields(query.preview(wrong_totals, migrations=scripts))
+    write(scripts)
+    found = query.preview(means, migrations=scripts)
+    assert (found.path, found.noise, found.unexpected) == ("live", (), ())
+    assert found.square
+    assert all(each.is_same for each in found.square)
+    wrong = query.preview(wrong_means, migrations=scripts)
+    assert {("total", "sum"), ("total", "mean")} <= fields(wrong)
+    assert not all(each.is_same for each in wrong.square)
+
+
+def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, tmp_path, scripts):
+    query = Query(spark, tmp_path, code.stateful_totals, "update", batches=3)
+    write(scripts)
+    query.function = code.stateful_means
+    query.name = named(code.stateful_means)
+    some = ['{"k": "k3", "v": 1, "id": 900, "at": "2026-01-01T00:09:00Z"}']
+    (query.inputs[0] / "8.json").write_text("\n".join(some))
+    query.run()
+    backfill(query.checkpoint, migrations=scripts, keys_per_chunk=2)
+    for number in (9, 10):
+        (query.inputs[0] / f"{number}.json").write_text("\n".join(events(number)))
+        query.run()
+    (store,) = status(query.checkpoint, migrations=scripts).stores
+    assert store.left == 0
+    found = query.preview(code.stateful_means, migrations=scripts)
+    assert (found.path, found.noise, found.unexpected) == ("as it is", (), ())
+    wrong = query.preview(code.stateful_wrong_means, migrations=scripts)
+    assert {("total", "sum"), ("total", "mean")} <= fields(wrong)
+    saved = tmp_path / "bundle"
+    query.save(saved)
+    assert query.preview(code.stateful_means, migrations=scripts, place=saved).unexpected == ()
+
+
+def test_a_query_that_gets_stateful_is_previewed_before_it_has_it(spark, tmp_path, scripts):
+    query = Query(spark, tmp_path, previewed_code.processed, "update")
+    assert query.preview(code.stateful_totals, migrations=scripts).unexpected == ()
+    write(scripts)
+    found = query.preview(code.stateful_means, migrations=scripts)
+    assert (found.path, found.noise, found.unexpected) == ("live", (), ())
+    assert all(each.is_same for each in found.square)
