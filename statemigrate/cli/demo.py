@@ -24,11 +24,19 @@ from statemigrate.demo.story import (
     Finished,
     Killed,
     PlainBatchDone,
+    Previewed,
     Refused,
     Rewritten,
     Step,
 )
-from statemigrate.demo.verdict import Figures, KeyComparison, RewriteFigures, RewritingFigures
+from statemigrate.demo.verdict import (
+    Figures,
+    KeyComparison,
+    PreviewedChange,
+    PreviewFigures,
+    RewriteFigures,
+    RewritingFigures,
+)
 from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:
@@ -86,6 +94,47 @@ def rewrite_summary(figures: RewriteFigures) -> list[str]:
     ]
 
 
+# How `demo --engine preview` looks, where it differs from the others.
+
+
+def print_previewed(screen: Console, change: PreviewedChange) -> None:
+    """What differs between the new code and the old one."""
+    table = Table(f"over {len(change.batches)} batches")
+    for column in ("rows added", "missing", "changed"):
+        table.add_column(column, justify="right")
+    table.add_column("fields")
+    for each in change.totals:
+        counts = (f"{each[name]:,}" for name in ("added", "missing", "changed"))
+        fields = ", ".join(f"{name} {count:,}" for name, count in each["fields"].items())
+        table.add_row(each["store"], *counts, fields)
+    screen.print(table)
+    if change.example is not None:
+        before, after = change.example["before"], change.example["after"]
+        (entity,) = change.example["key"].values()
+        differing = [name for name in before if before[name] != after.get(name)]
+        cells = ", ".join(f"{name} {before[name]:,} -> {after[name]:,}" for name in differing)
+        screen.print(f"For example {entity}: {cells}", soft_wrap=False)
+    for text in change.unexpected:
+        screen.print(f"not expected: {text}", style="bold red", soft_wrap=False)
+    if not change.unexpected:
+        screen.print("Nothing differs.", style="green")
+
+
+def print_preview_verdict(screen: Console, figures: PreviewFigures) -> None:
+    """Whether the fault was found, and nothing else."""
+    seconds = ", ".join(f"{name} {value}" for name, value in figures.seconds.items())
+    screen.print(f"Seconds: {seconds}.")
+    screen.print()
+    if figures.is_good:
+        text = (
+            "The fault was found by its fields before it counted, the corrected code makes no "
+            "difference, and the checkpoint in production is as it was."
+        )
+        screen.print(text, style="bold green", soft_wrap=False)
+    else:
+        screen.print("The outcome is not what it must be.", style="bold red")
+
+
 # Eighty columns of a terminal hold them.
 _COLUMNS = ("batch", "events", "old left", "by touch", "backfilled", "batch ms", "ms without")
 
@@ -136,6 +185,8 @@ class DemoView:
             print_refused(self._screen, step.error)
         elif isinstance(step, Rewritten):
             self._screen.print(rewritten_table(step.figures))
+        elif isinstance(step, Previewed):
+            print_previewed(self._screen, step.change)
         else:
             self._finished(step)
 
@@ -175,6 +226,9 @@ class DemoView:
     def _finished(self, step: Finished) -> None:
         self._bar.stop()
         figures = step.figures
+        if isinstance(figures, PreviewFigures):
+            print_preview_verdict(self._screen, figures)
+            return
         self._screen.print(_verdicts(figures), soft_wrap=False)
         is_rewrite = isinstance(figures, RewriteFigures)
         for line in _summary(figures):
@@ -303,11 +357,11 @@ _FOLDER = "statemigrate-demo"
 )
 @click.option(
     "--engine",
-    type=click.Choice(["native", "paged", "embedded", "rewrite"]),
+    type=click.Choice(["native", "paged", "embedded", "rewrite", "preview"]),
     default="native",
     show_default=True,
     help="Spark's own state, pages in it, or the embedded engine, each with a live migration; or "
-    "a rewrite.",
+    "a rewrite; or a preview of new code.",
 )
 @click.option(
     "--master",
@@ -335,6 +389,9 @@ def demo(
 
     With --engine rewrite, the query is a Spark aggregation. Its new code has one more column, other
     keys and another state store, and continues from a checkpoint that `rewrite` has made.
+
+    With --engine preview, new code with a fault is run on the last batches of the query, and
+    compared; then the corrected code.
 
     The demo needs Java 17 or newer. It uses the example's own migration, whatever --migrations
     says. Exit code 1 if there is any difference.
@@ -384,11 +441,13 @@ def _options(*values: Any, **others: Any) -> DemoOptions:
         raise click.UsageError(str(error)) from error
 
 
-def _run(options: DemoOptions, folder: DemoFolder, settings: Settings) -> Figures | RewriteFigures:
+def _run(
+    options: DemoOptions, folder: DemoFolder, settings: Settings
+) -> Figures | RewriteFigures | PreviewFigures:
     from statemigrate.demo.run import run_demo
     from statemigrate.demo.story import Finished
 
-    figures: Figures | RewriteFigures | None = None
+    figures: Figures | RewriteFigures | PreviewFigures | None = None
     view = DemoView(console(), quiet=settings.json)
     # Closing the steps ends their processes, whatever ends the loop.
     with view, closing(run_demo(options, folder)) as steps:

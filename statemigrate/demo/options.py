@@ -8,7 +8,7 @@ from typing import Literal
 from statemigrate.errors import StatemigrateError
 
 MINIMUM_KEYS = 100
-Engine = Literal["embedded", "native", "paged", "rewrite"]
+Engine = Literal["embedded", "native", "paged", "rewrite", "preview"]
 
 _LIVE = (300_000, 100_000, 4)
 _SMALL = (120_000, 40_000, 2)
@@ -17,6 +17,7 @@ _SIZES: dict[Engine, tuple[int, int, int]] = {
     "embedded": _LIVE,
     "paged": _LIVE,
     "rewrite": _SMALL,
+    "preview": _SMALL,
 }
 """By engine: events, keys and partitions where they are not given."""
 
@@ -26,9 +27,9 @@ class DemoOptions:
     """Sizes and seed of a demonstration; the same options give the same events.
 
     ``keys`` is the number of persons and auctions together, ``events`` that of their rows and the
-    bids. ``engine`` says where the state lives, or that a built-in operator's is rewritten;
-    ``master`` which Spark runs it, and the embedded engine needs a local one. Raises
-    `StatemigrateError` for sizes that leave nothing to show.
+    bids. ``engine`` says where the state lives, or that a built-in operator's is rewritten, or a
+    change of its code previewed; ``master`` which Spark runs it, and the embedded engine needs a
+    local one. Raises `StatemigrateError` for sizes that leave nothing to show.
     """
 
     events: int = _SMALL[0]

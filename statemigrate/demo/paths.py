@@ -122,6 +122,10 @@ class DemoFolder:
         """What a rewrite did, and what was found when it was verified, as a JSON document."""
         return self.root / "rewritten.json"
 
+    def previewed(self, role: str) -> Path:
+        """What a preview has found, as a JSON document."""
+        return self.root / f"{role.replace(' ', '-')}.json"
+
     @property
     def working(self) -> Path:
         """The engine's disposable copies."""

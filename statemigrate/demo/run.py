@@ -18,6 +18,7 @@ from statemigrate.demo.jobs import native as native_job
 from statemigrate.demo.jobs.embedded import changelogs_written
 from statemigrate.demo.options import DemoOptions, Engine
 from statemigrate.demo.paths import DemoFolder, example_migrations
+from statemigrate.demo.previewing import PreviewDemo
 from statemigrate.demo.rewriting import RewriteDemo
 from statemigrate.demo.stage import (
     FILES,
@@ -35,6 +36,7 @@ from statemigrate.demo.verdict import (
     Figures,
     KeyComparison,
     MigrationFigures,
+    PreviewFigures,
     RewriteFigures,
     compare_summaries,
     in_events,
@@ -58,7 +60,7 @@ def demo(
     seed: int = 7,
     engine: Engine = "native",
     master: str = "local[*]",
-) -> Figures | RewriteFigures:
+) -> Figures | RewriteFigures | PreviewFigures:
     """Migrate the state of a stream through a crash, compare every key, and return the figures.
 
     ``folder`` is a new or empty folder that keeps everything; without it, nothing is kept. Default
@@ -84,6 +86,8 @@ def run_demo(options: DemoOptions, folder: DemoFolder) -> Generator[Step, None, 
     """
     if options.engine == "rewrite":
         return RewriteDemo(options, folder).run()
+    if options.engine == "preview":
+        return PreviewDemo(options, folder).run()
     return _Demo(options, folder).run()
 
 
@@ -200,6 +204,7 @@ _JOBS: dict[Engine, tuple[str, ...]] = {
     "native": (*_LIVE, "native.py"),
     "paged": (*_LIVE, "paged.py"),
     "rewrite": ("rewriting.py",),
+    "preview": ("previewing.py",),
 }
 _CHECKPOINT = '[tool.statemigrate]\ncheckpoint = "checkpoint"\n'
 _CHECKPOINTS = """[tool.statemigrate]
@@ -214,7 +219,7 @@ new = "checkpoint-2"
 def keep(folder: DemoFolder) -> None:
     """Put scripts, code and a project's file next to the demonstration's output."""
     is_rewrite = folder.options.engine == "rewrite"
-    if not is_rewrite:
+    if folder.options.engine not in ("rewrite", "preview"):
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(example_migrations(), folder.migrations, ignore=unwanted)
     folder.project.write_text(_CHECKPOINTS if is_rewrite else _CHECKPOINT)
@@ -229,6 +234,13 @@ def keep(folder: DemoFolder) -> None:
 
 def next_commands(folder: DemoFolder) -> tuple[str, ...]:
     """What is worth typing in the folder, each a whole command."""
+    if folder.options.engine == "preview":
+        old = "--old-code jobs.previewing:in_production --output-mode update"
+        return (
+            f"statemigrate preview --code jobs.previewing:with_a_fault {old} --batches 4",
+            f"statemigrate plan --code jobs.previewing:corrected {old}",
+            "statemigrate sql 'SELECT * FROM \"aggregation-0\" LIMIT 5'",
+        )
     key = _some_auction(folder)
     if folder.options.engine == "rewrite":
         return (

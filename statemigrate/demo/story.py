@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.stage import BatchOutcome, Crash
-from statemigrate.demo.verdict import Figures, RewriteFigures, RewritingFigures
+from statemigrate.demo.verdict import (
+    Figures,
+    PreviewedChange,
+    PreviewFigures,
+    RewriteFigures,
+    RewritingFigures,
+)
 from statemigrate.errors import StatemigrateError
 
 Text = tuple[str, str]
@@ -124,6 +130,34 @@ def new_aggregation() -> Text:
     )
 
 
+def production(files: int) -> Text:
+    """A query that runs."""
+    return (
+        "Act 1: a query in production",
+        "An ordinary aggregation of Spark's: the number, sum and maximum of the bids by auction. "
+        f"It gets {files} files, one a batch. Its checkpoint says which rows each batch has read.",
+    )
+
+
+def first_try() -> Text:
+    """A change with a fault."""
+    return (
+        "Act 2: a change, previewed before it counts",
+        "The new code computes prices with a function for money. It has the same columns, and "
+        "Spark would start it without a word. `statemigrate preview` runs old and new code on a "
+        "copy of the state and on the rows of the last batches, and compares every key.",
+    )
+
+
+def second_try() -> Text:
+    """The same change without it."""
+    return (
+        "Act 3: the change, corrected",
+        "The function counted whole euros, and lost the cents of every bid. State would have kept "
+        "the mistake for good. The corrected function is previewed in the same way.",
+    )
+
+
 # What a running demonstration yields, for someone to draw.
 
 
@@ -172,10 +206,17 @@ class Rewritten:
 
 
 @dataclass(frozen=True)
+class Previewed:
+    """A change was previewed."""
+
+    change: PreviewedChange
+
+
+@dataclass(frozen=True)
 class Finished:
     """The end, with all figures."""
 
-    figures: Figures | RewriteFigures
+    figures: Figures | RewriteFigures | PreviewFigures
 
 
-Step = ActBegun | BatchDone | PlainBatchDone | Killed | Refused | Rewritten | Finished
+Step = ActBegun | BatchDone | PlainBatchDone | Killed | Refused | Rewritten | Previewed | Finished

@@ -327,6 +327,74 @@ class RewriteFigures:
         return _document(self, {name: getattr(self, name) for name in names}, {"rewrite": did})
 
 
+@dataclass(frozen=True)
+class PreviewedChange:
+    """What a preview has found: over all ``batches`` by store what differs, and in which fields.
+
+    ``example`` is a row of state with other values, before and after the change. ``unchanged`` says
+    that the checkpoint in production is as it was.
+    """
+
+    batches: tuple[int, ...]
+    totals: tuple[dict[str, Any], ...]
+    unexpected: tuple[str, ...]
+    example: dict[str, Any] | None
+    unchanged: bool
+
+    @classmethod
+    def of(cls, folder: DemoFolder, role: str) -> PreviewedChange:
+        """That which the process left in the folder that ran the preview."""
+        found = json.loads(folder.previewed(role).read_text())
+        return cls(
+            tuple(found["batches"]),
+            tuple(found["totals"]),
+            tuple(found["unexpected"]),
+            found["example"],
+            found["unchanged"],
+        )
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that differ, as STORE.FIELD."""
+        return frozenset(
+            f"{each['store']}.{name}" for each in self.totals for name in each["fields"]
+        )
+
+
+@dataclass(frozen=True)
+class PreviewFigures:
+    """The whole result: the change as it was first, with a fault, and as it was then."""
+
+    options: DemoOptions
+    first: PreviewedChange
+    second: PreviewedChange
+    seconds: dict[str, float]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the fault was found by its fields, and nothing else."""
+        return (
+            self.first.fields == _FAULTY
+            and bool(self.first.unexpected)
+            and not (self.second.fields or self.second.unexpected)
+            and self.first.unchanged
+            and self.second.unchanged
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form for machines."""
+        return {
+            "equal": self.is_good,
+            **asdict(self.options),
+            "first": asdict(self.first),
+            "second": asdict(self.second),
+            "seconds": self.seconds,
+        }
+
+
+_FAULTY = frozenset({"aggregation-0.sum", "aggregation-0.max", "output.total", "output.highest"})
+
+
 def compare_rewritten(folder: DemoFolder, files: int) -> tuple[KeyComparison, KeyComparison]:
     """Compare the new state with Spark SQL; and the last output of what the last files touched."""
     expected = by_entity(pq.read_table(folder.expected), REWRITTEN)

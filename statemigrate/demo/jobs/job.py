@@ -1,8 +1,9 @@
 """What the demonstration's processes do, one Spark session each.
 
 Run as ``python -m statemigrate.demo.jobs.job FOLDER ROLE``: ``before``, ``after``, ``retire`` and
-``finish`` are deployments of the streaming query, ``rewrite`` makes a new checkpoint of it, and
-``expected`` is the independent batch computation.
+``finish`` are deployments of the streaming query, ``rewrite`` makes a new checkpoint of it,
+``first try`` and ``second try`` preview a change, and ``expected`` is the independent batch
+computation.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from statemigrate.demo.jobs.embedded import run_embedded
 from statemigrate.demo.jobs.native import run_native, state_rows
 from statemigrate.demo.jobs.output import EXPECTED, EXPECTED_OF_REWRITTEN, compute_expected
 from statemigrate.demo.jobs.paged import paged_state_rows, run_paged
+from statemigrate.demo.jobs.previewing import run_previewing
 from statemigrate.demo.jobs.rewriting import rewritten_rows, run_rewriting
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import spark_session
@@ -40,7 +42,7 @@ def run_job(folder: DemoFolder, role: str) -> None:
 
 _DEPLOYMENTS = {
     **{"embedded": run_embedded, "native": run_native},
-    **{"paged": run_paged, "rewrite": run_rewriting},
+    **{"paged": run_paged, "rewrite": run_rewriting, "preview": run_previewing},
 }
 _STATES = {"native": state_rows, "paged": paged_state_rows, "rewrite": rewritten_rows}
 

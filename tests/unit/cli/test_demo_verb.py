@@ -18,6 +18,7 @@ from statemigrate.demo.story import (
     Finished,
     Killed,
     PlainBatchDone,
+    Previewed,
     Refused,
     Rewritten,
 )
@@ -26,6 +27,8 @@ from statemigrate.demo.verdict import (
     Figures,
     KeyComparison,
     MigrationFigures,
+    PreviewedChange,
+    PreviewFigures,
     RewriteFigures,
     RewritingFigures,
 )
@@ -239,4 +242,39 @@ def test_any_difference_is_no_good_end_of_a_rewrite(change):
     figures = replace(REWRITTEN, **change)
     assert REWRITTEN.is_good
     assert figures.to_json()["equal"] is False
+    assert "The outcome is not what it must be." in drawn(Finished(figures))
+
+
+CHANGE = PreviewedChange(
+    batches=(8, 9),
+    totals=(
+        {"store": "aggregation-0", "added": 0, "missing": 0, "changed": 7, "fields": {"sum": 7}},
+    ),
+    unexpected=("batch 8: aggregation-0.sum: 7 values differ",),
+    example={"change": "changed", "key": {"entity": "auction-1"}, "before": {"sum": 1250, "n": 2},
+             "after": {"sum": 1200, "n": 2}},
+    unchanged=True,
+)  # fmt: skip
+
+
+def test_a_previewed_change_is_drawn_with_its_fields_and_an_example():
+    text = drawn(Previewed(CHANGE))
+    assert "over 2 batches" in text
+    assert "sum 7" in text
+    assert "For example auction-1: sum 1,250 -> 1,200\n" in text
+    assert "not expected: batch 8: aggregation-0.sum: 7 values differ" in text
+    assert "Nothing differs." in drawn(Previewed(replace(CHANGE, unexpected=(), example=None)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (replace(CHANGE, totals=()), replace(CHANGE, totals=(), unexpected=())),
+        (CHANGE, CHANGE),
+    ],
+    ids=["the fault is not found", "the corrected code differs"],
+)
+def test_a_preview_that_finds_something_else_is_no_good_end(first, second):
+    figures = PreviewFigures(DemoOptions(3000, 1000, engine="preview"), first, second, {"all": 1.0})
+    assert not figures.is_good
     assert "The outcome is not what it must be." in drawn(Finished(figures))
