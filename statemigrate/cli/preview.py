@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,11 @@ _UNASKED: Mapping[str, Any] = {
 )
 @click.option("--start", metavar="NAME=JSON", multiple=True, help="The first value of a new field.")
 @click.option("--take", metavar="NAME=OLD", multiple=True, help="Old field or state for a new one.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Follow the running query: preview further batches as they come, until Ctrl-C.",
+)
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option(
     "--html", metavar="FILE", callback=file_to_write, help="Also write the result as an HTML page."
@@ -118,6 +124,7 @@ def preview(  # noqa: PLR0913 - one parameter an option
     save: str | None,
     max_bytes: int | None,
     sources: tuple[str, ...],
+    watch: bool,
     markdown: bool,
     html: str | None,
     junit: str | None,
@@ -136,6 +143,9 @@ def preview(  # noqa: PLR0913 - one parameter an option
     --old-code runs the old code on the same batches, twice. Fields that it does not compute again
     as the query has are noise: they are listed, and not compared.
 
+    With --watch the command goes on with the batches that the query commits meanwhile. Old and new
+    code keep the state that they have reached, and each preview is printed when it is made.
+
     What may differ stands in [tool.statemigrate.preview] of pyproject.toml. Exit code 0 if nothing
     else differs, 1 if something does.
     """
@@ -145,13 +155,31 @@ def preview(  # noqa: PLR0913 - one parameter an option
 
     if max_bytes is not None and save is None:
         raise click.UsageError("--max-bytes is for --save.")
+    if watch and save is not None:
+        raise click.UsageError("--watch follows a query, and --save runs nothing.")
     known = configuration()
     opened = named_values("--source", sources)
     if save is not None:
         _save(settings, checkpoint, targets, save, batches, max_bytes, opened, given)
         return
     asked = asked_for({**_UNASKED, **given})
+    differs: list[bool] = []
+
+    def show(found: Preview) -> bool:
+        _write(found, html, junit)
+        if settings.json:
+            print_json_text(json_text(found.to_json(), indent=None if watch else 2))
+        elif markdown:
+            for line in markdown_of(found):
+                print_line(line)
+        else:
+            print_preview(found)
+        differs.append(not found.is_expected)
+        return True
+
     with (
+        # Whoever follows a query ends it like this.
+        suppress(*((KeyboardInterrupt,) if watch else ())),
         spark_when_needed() as spark,
         progress_bar("batches run", shown=not settings.json) as progress,
     ):
@@ -162,19 +190,14 @@ def preview(  # noqa: PLR0913 - one parameter an option
             expected=known.preview,
             targets=targets,
             mask=known.mask,
+            watch=show if watch else None,
             progress=progress,
             **asked,
             **settings.of_all(spark),
         )
-    _write(found, html, junit)
-    if settings.json:
-        print_json_text(json_text(found.to_json(), indent=2))
-    elif markdown:
-        for line in markdown_of(found):
-            print_line(line)
-    else:
-        print_preview(found)
-    if not found.is_expected:
+    if not watch:
+        show(found)
+    if any(differs):
         click.get_current_context().exit(1)
 
 

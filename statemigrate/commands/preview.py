@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -17,6 +20,7 @@ from statemigrate.commands.preview_runs import (
 )
 from statemigrate.deployment.code import named_object
 from statemigrate.errors import CheckpointError, CodeError
+from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.formats.masking import Mask
 from statemigrate.native.session import session_of
@@ -29,7 +33,7 @@ from statemigrate.preview.bundle import (
     save_bundle,
 )
 from statemigrate.preview.expectations import Expectations
-from statemigrate.preview.history import last_batches
+from statemigrate.preview.history import History, batches_after, last_batches
 from statemigrate.preview.inputs import RecordedInput, find_files
 from statemigrate.preview.recording import BundledRecorder, Opener, SourceRecorder
 from statemigrate.preview.report import Preview
@@ -41,6 +45,9 @@ if TYPE_CHECKING:
     from statemigrate.native.session import Spark
 
 BATCHES = 20
+_LOOK = 1.0  # seconds
+Watch = Callable[[Preview], bool]
+"""Gets a preview, and says whether the next batches are to be previewed too."""
 
 
 @overload
@@ -57,6 +64,7 @@ def preview(
     targets: Mapping[str, str] | None = ...,
     stores: Mapping[str, str] | None = ...,
     mask: Sequence[str] = ...,
+    watch: Watch | None = ...,
     spark: Spark = ...,
     progress: Progress | None = ...,
 ) -> Preview: ...
@@ -94,6 +102,7 @@ def preview(  # noqa: PLR0913 - all but the first by name
     targets: Mapping[str, str] | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
+    watch: Watch | None = None,
     spark: Spark = None,
     progress: Progress | None = None,
 ) -> Preview | Bundle:
@@ -121,6 +130,10 @@ def preview(  # noqa: PLR0913 - all but the first by name
     ``expected`` says by store and field what may differ, and is ``[tool.statemigrate.preview]`` on
     the command line. ``mask`` names columns that have a hash in place of each value in examples.
 
+    ``watch`` follows a running query. It gets each preview, and if it returns True the next batches
+    are previewed once they are committed. Old and new code go on with the state that they have
+    reached. The result is the last preview.
+
     Raises `CheckpointError` if too little is left to run a batch again, `UnsupportedError` for
     sources that cannot be read back, `CodeError` for code that does not run, `CorruptFileError` for
     a bundle that was cut or edited, and `RewriteError` for a question that a rewrite leaves open.
@@ -138,7 +151,7 @@ def preview(  # noqa: PLR0913 - all but the first by name
     openers = openers_of(sources)
     bundle = None
     if is_bundle(checkpoint):
-        bundle = _bundle(str(checkpoint), batches, save)
+        bundle = _bundle(str(checkpoint), batches, save, watch)
         material = _of_bundle(bundle)
     else:
         material = material_of(str(checkpoint), batches or BATCHES, openers)
@@ -151,8 +164,27 @@ def preview(  # noqa: PLR0913 - all but the first by name
     with workspace("statemigrate-preview-") as folder:
         given = RewriteGiven(options, answers)
         runs = PreviewRuns(material, target, state, session, folder, progress, given)
-        found = runs.made(expectations)
-    return found.masked(Mask.of(mask))
+        hidden = Mask.of(mask)
+        found, begun = runs.made(runs.begun(), expectations)
+        shown = found.masked(hidden)
+        _clear(folder, {*begun.controls, begun.candidate})
+        while watch is not None and watch(shown):
+            last = runs.history.batches[-1].number
+            further = _material_after(material, last, openers)
+            runs = replace(runs, material=further, folder=folder / f"after-{last}")
+            earlier, (found, begun) = begun, runs.made(begun, expectations)
+            shown = found.masked(hidden)
+            for each in {*earlier.controls, earlier.candidate}:
+                shutil.rmtree(each)
+            _clear(runs.folder, {*begun.controls, begun.candidate})
+    return shown
+
+
+def _clear(folder: Path, kept: Collection[Path]) -> None:
+    """Remove what runs have left in a folder, but for the checkpoints that the next begin with."""
+    for each in folder.iterdir():
+        if each.is_dir() and each not in kept:
+            shutil.rmtree(each)
 
 
 def openers_of(sources: Mapping[str, str] | None) -> dict[str, Opener]:
@@ -164,20 +196,32 @@ def openers_of(sources: Mapping[str, str] | None) -> dict[str, Opener]:
 def material_of(checkpoint: str, batches: int, openers: Mapping[str, Opener]) -> Material:
     """The last ``batches`` of a query, and where their input is. Raises as `preview`."""
     files = open_files(checkpoint)
-    history = last_batches(files, batches)
+    return _material(checkpoint, files, last_batches(files, batches), openers)
+
+
+def _material(
+    checkpoint: str, files: Files, history: History, openers: Mapping[str, Opener]
+) -> Material:
     read = find_files(files, history, others=bool(openers))
     recorder = SourceRecorder(files, history, read, openers)
     return Material(checkpoint, checkpoint, files, history, recorder)
 
 
-def _bundle(path: str, batches: int | None, save: str | Path | None) -> Bundle:
-    if batches is not None or save is not None:
+def _material_after(material: Material, batch: int, openers: Mapping[str, Opener]) -> Material:
+    """The next batches of a running query, once there are any."""
+    while (history := batches_after(material.files, batch)) is None:
+        time.sleep(_LOOK)
+    return _material(material.checkpoint, material.files, history, openers)
+
+
+def _bundle(path: str, batches: int | None, save: str | Path | None, watch: Watch | None) -> Bundle:
+    if batches is not None or save is not None or watch is not None:
         raise CheckpointError(
             "SM-PREVIEW-023",
             f"{path} is a bundle, which has its batches already",
-            expected="a checkpoint, for batches= and save=",
+            expected="a checkpoint, for batches=, save= and watch=",
             found="a bundle",
-            next_action="leave --batches and --save out",
+            next_action="leave --batches, --save and --watch out",
             path=path,
         )
     return open_bundle(path)

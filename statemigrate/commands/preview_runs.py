@@ -15,7 +15,7 @@ from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.deployment.code import Copy, named_object, running_on_copy
 from statemigrate.errors import CodeError, UnsupportedError
 from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files.open import files_to_read, open_files
 from statemigrate.preview.comparison import (
     ROWS,
     Difference,
@@ -121,6 +121,27 @@ class RewriteGiven:
 
 
 @dataclass(frozen=True)
+class Begun:
+    """The old and the new code, and the checkpoints that the runs of each begin with.
+
+    ``goes_on`` says that these are what the runs on earlier batches have left.
+    """
+
+    old: QueryFunction | None
+    new: QueryFunction
+    path: MigrationPath
+    controls: tuple[Path, ...]
+    candidate: Path
+    goes_on: bool = False
+
+    def after(self, controls: Sequence[Replayed], candidate: Replayed) -> Begun:
+        """What the batches after those of some runs begin with."""
+        places = tuple(Path(files_to_read(each.checkpoint).location) for each in controls)
+        own = Path(files_to_read(candidate.checkpoint).location)
+        return replace(self, controls=places, candidate=own, goes_on=True)
+
+
+@dataclass(frozen=True)
 class PreviewRuns:
     """Makes the runs of a preview below a ``folder``, and compares them."""
 
@@ -137,45 +158,48 @@ class PreviewRuns:
         """The batches that are run again."""
         return self.material.history
 
-    def made(self, expectations: Expectations) -> Preview:
-        """Run and compare."""
+    def begun(self) -> Begun:
+        """Read the code, and make the state that old and new code begin with."""
         wanted = self.wanted
         assert wanted.code is not None, "asked before"  # noqa: S101
         codes = CodeReader(wanted, self.history, self.session, self.material.name)
         old = None if wanted.old_code is None else codes.read(wanted.old_code, None)
         new = codes.read(wanted.code, old)
-        read = [each for each in (old, new) if each is not None]
-        recorded = self.material.recorder.record(read, self.folder / "inputs", self.session)
         base = start_fork(self.material.files, self.history, self.folder / "before")
         if old is not None:
             old = replace(old, deployed=self.state.deployed(base.as_uri()))
         path = self._path(base)
-        runs = 1 if old is None else 3
-        steps = _Steps(self.progress, runs * len(self.history.batches))
-        controls = (
-            []
-            if old is None
-            else [self._run(old, base, f"control-{n}", recorded, steps, None) for n in range(2)]
-        )
-        control = controls[0] if controls else None
-        noise = tuple(self._noise(controls))
-        settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
         start = base
         if path == "rewritten":
             start = self._rewritten(base.as_uri(), self.folder / "candidate-state")
             point_at_inputs(start, self._lines_of(start))
-        like = self.history.watermarks
-        if control is not None:
-            like = control.watermarks
-        candidate = self._run(new, start, "candidate", recorded, steps, like)
+        return Begun(old, new, path, () if old is None else (base, base), start)
+
+    def made(self, begun: Begun, expectations: Expectations) -> tuple[Preview, Begun]:
+        """Run and compare; what the next batches begin with comes along."""
+        old, new, path = begun.old, begun.new, begun.path
+        read = [each for each in (old, new) if each is not None]
+        recorded = self.material.recorder.record(read, self.folder / "inputs", self.session)
+        runs = len(begun.controls) + 1
+        steps = _Steps(self.progress, runs * len(self.history.batches))
+        controls = [
+            self._run(old, start, f"control-{number}", recorded, steps, None)
+            for number, start in enumerate(begun.controls)
+            if old is not None
+        ]
+        control = controls[0] if controls else None
+        noise = tuple(self._noise(controls))
+        settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
+        like = self.history.watermarks if control is None else control.watermarks
+        candidate = self._run(new, begun.candidate, "candidate", recorded, steps, like)
         found = tuple(self._compared(control, candidate, settled))
         square = None
-        if control is not None and path != "as it is":
+        if control is not None and path != "as it is" and not begun.goes_on:
             square = self._square(control, candidate, path)
-        return Preview(
+        preview = Preview(
             self.material.name,
-            wanted.code,
-            wanted.old_code,
+            new.reference,
+            None if old is None else old.reference,
             self.history.before.number,
             found,
             path,
@@ -183,6 +207,7 @@ class PreviewRuns:
             square,
             settled,
         )
+        return preview, begun.after(controls, candidate)
 
     def _path(self, base: Path) -> MigrationPath:
         from statemigrate.commands.plan import plan

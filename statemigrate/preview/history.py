@@ -19,6 +19,9 @@ from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.native.control_source import backfill_lines
 
+_AT_ONCE = 20
+"""Batches that are previewed at once, where a running query is followed."""
+
 
 @dataclass(frozen=True)
 class CommittedBatch:
@@ -66,10 +69,40 @@ class History:
         return found
 
 
+def batches_after(files: Files, batch: int) -> History | None:
+    """The batches that were committed after a ``batch``, no more than some; None without any.
+
+    Raises `CheckpointError` where the logs do not have the first of them any more, and as
+    `last_batches`.
+    """
+    newest = min(CheckpointDirectory(files).require_commit(), batch + _AT_ONCE)
+    if newest <= batch:
+        return None
+    found = last_batches(files, newest - batch, newest=newest)
+    if found.before.number != batch:
+        raise CheckpointError(
+            "SM-PREVIEW-024",
+            f"{files.location} has removed batches before they were previewed",
+            expected=f"the batches from {batch + 1} on",
+            found=f"the batches from {found.before.number + 1} on",
+            next_action="begin the preview again; a larger spark.sql.streaming.minBatchesToRetain "
+            "of the query leaves more time",
+            path=files.location,
+            batch=batch + 1,
+        )
+    return found
+
+
 def last_batches(
-    files: Files, count: int, folders: Mapping[str, str | None] | None = None
+    files: Files,
+    count: int,
+    folders: Mapping[str, str | None] | None = None,
+    *,
+    newest: int | None = None,
 ) -> History:
     """The last ``count`` committed batches, or as many as the logs still have.
+
+    ``newest`` is the last of them, the newest of all by default.
 
     ``folders`` are those of `History`, where neither the sources' files nor ours are there to tell.
 
@@ -79,7 +112,8 @@ def last_batches(
     directory = CheckpointDirectory(files)
     directory.require_query()
     directory.refuse_embedded()
-    newest = directory.require_commit()
+    if newest is None:
+        newest = directory.require_commit()
     _refuse_continuous(files, newest)
     committed = set(batches_in(names_in(files, "commits")))
     begun = set(batches_in(names_in(files, "offsets")))

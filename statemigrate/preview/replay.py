@@ -220,11 +220,12 @@ class _Run:
         self._begin(folder, self.recorded)
         done: list[ReplayedBatch] = []
         schema: Mapping[str, Any] = {}
-        is_alike = True
+        reached = read_commit(files, self.history.before.number).watermark
+        is_alike = reached == self.history.before.commit.watermark
         for batch in self.history.batches:
             entry = batch.entry
             if not is_alike:
-                entry = replace(entry, watermark=done[-1].watermark)
+                entry = replace(entry, watermark=reached)
             stream = _called(self.code, folder, self.recorded, self.session)
             lines = tuple(_line(self.recorded[each].position(batch.number)) for each in self.places)
             entry = replace(_unnamed(entry, lines), pinned=start.pinned)
@@ -232,9 +233,9 @@ class _Run:
             began = time.monotonic()
             schema = _run(self.code, stream, folder, self.output, batch.number, lambda _: None)
             seconds = time.monotonic() - began
-            watermark = read_commit(files, batch.number).watermark
-            done.append(ReplayedBatch(batch.number, watermark, seconds))
-            if like is not None and like.get(batch.number) != watermark:
+            reached = read_commit(files, batch.number).watermark
+            done.append(ReplayedBatch(batch.number, reached, seconds))
+            if like is not None and like.get(batch.number) != reached:
                 is_alike = False
             self.progress(batch.number)
         return Replayed(folder.as_uri(), self.output, tuple(done), schema)

@@ -55,6 +55,18 @@ class Query:
         assert file_hashes(self.checkpoint) == before, "a preview writes nothing"
         return found
 
+    def follow(self, function, batches, old, watch, place=None, **options):
+        target = NewCode(named(function), mode=self.mode, old_code=self.name if old else None)
+        return preview(
+            place or self.checkpoint,
+            target=target,
+            batches=batches,
+            migrations=None,
+            spark=self.spark,
+            watch=watch,
+            **options,
+        )
+
     def save(self, place, batches=3, **options):
         return preview(
             self.checkpoint,
