@@ -362,7 +362,7 @@ class CodeReader:
         schemas = input_schemas(function, inputs, reference)
         _check_not_deployed(reference, function)
         mode = self._mode(reference, inputs)
-        names = self._streams(reference, function, inputs)
+        names, named = self._streams(reference, function, inputs)
         lines = self.history.sources
         repeated: dict[str, tuple[str, ...]] = {}
         if old is not None and set(schemas) <= set(old.inputs):
@@ -374,7 +374,14 @@ class CodeReader:
         else:
             by_name = self._by_name(reference, tuple(dict.fromkeys(names)))
         return QueryFunction(
-            reference, function, by_name, schemas, mode, session_parameters(function), repeated
+            reference,
+            function,
+            by_name,
+            schemas,
+            mode,
+            session_parameters(function),
+            repeated,
+            named=named,
         )
 
     def _mode(self, reference: str, inputs: Mapping[str, Any]) -> str:
@@ -386,16 +393,21 @@ class CodeReader:
 
     def _streams(
         self, reference: str, function: Callable[..., Any], inputs: Mapping[str, Any]
-    ) -> tuple[str, ...]:
-        """The parameters in the order in which Spark reads them, repeated where it does so."""
+    ) -> tuple[tuple[str, ...], frozenset[str]]:
+        """The parameters in the order in which Spark reads them, repeated where it does so.
+
+        Also the checkpoints that the code names.
+        """
         with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
-            with running_on_copy(Copy(folder)):
+            copy = Copy(folder)
+            with running_on_copy(copy):
                 made, _ = call_on_empty_streams(
                     function, Path(folder), self.session, inputs=inputs, reference=reference
                 )
             reads = UnoptimizedPlan.of(made).reads
             place = f"{(Path(folder) / 'in').as_uri()}/"
-        return tuple(each.removeprefix(place) if each.startswith(place) else "" for each in reads)
+        names = (each.removeprefix(place) if each.startswith(place) else "" for each in reads)
+        return tuple(names), frozenset(copy.named)
 
     def _by_name(self, reference: str, names: Sequence[str]) -> dict[str, str]:
         """By parameter the first line of the offset log that is its stream's."""

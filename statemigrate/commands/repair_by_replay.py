@@ -16,7 +16,7 @@ from statemigrate.checkpoint.damage import PartitionHashes, StateDamage, partiti
 from statemigrate.commands.new_code import NewCode, check_inputs
 from statemigrate.commands.preview import material_of, openers_of
 from statemigrate.commands.preview_runs import CodeReader, Material, StateOptions
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.open import open_files
 from statemigrate.native.adoption import require_stopped
 from statemigrate.native.adoption_files import OffsetLog
@@ -80,6 +80,8 @@ class ReplayRepair:
                 "checkpoint from a copy",
                 path=self.checkpoint,
             )
+        if material.history.backfill:
+            raise self._migrates_live()
         return material
 
     def apply(self, new: str, wait: float) -> RepairedState:
@@ -109,6 +111,8 @@ class ReplayRepair:
         codes = CodeReader(self.target, material.history, session, self.checkpoint)
         assert self.target.code is not None, "asked before"  # noqa: S101
         code = codes.read(self.target.code, None)
+        if code.named:
+            raise self._migrates_live()
         recorded = material.recorder.record([code], folder / "inputs", session)
         base = start_fork(material.files, material.history, folder / "before")
         runs = []
@@ -156,6 +160,18 @@ class ReplayRepair:
                 )
             count += 1
         return count
+
+    def _migrates_live(self) -> UnsupportedError:
+        return UnsupportedError(
+            "SM-REPAIR-007",
+            f"the query of {self.checkpoint} migrates its state live",
+            expected="code without stateful, with_backfill, paged and migrated(checkpoint=): a "
+            "backfill has moved values in between, which is not computed again",
+            found=str(self.target.code),
+            next_action="go back to a whole batch with `statemigrate fork`, or restore the "
+            "checkpoint from a copy",
+            path=self.checkpoint,
+        )
 
     def _not_the_same(self, expected: str, found: str) -> CheckpointError:
         return CheckpointError(

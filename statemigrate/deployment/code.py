@@ -83,10 +83,14 @@ def only_looking(checkpoint: str | None = None) -> Iterator[Looking]:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of a checkpoint that code runs on, and the revisions that it is deployed with."""
+    """A copy of a checkpoint that code runs on, and the revisions that it is deployed with.
+
+    ``named`` are the checkpoints that the code has named to functions of ours.
+    """
 
     checkpoint: str
     deployed: Mapping[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
 
 
 _COPY: ContextVar[Copy | None] = ContextVar("statemigrate_copy", default=None)
@@ -119,6 +123,8 @@ def is_only_looking() -> bool:
 def query_checkpoint(named: str) -> str:
     """The checkpoint that code works on which names this one: another one while it is tried out."""
     looking, copy = _LOOKING.get(), _COPY.get()
+    if copy is not None:
+        copy.named.add(named)
     if looking is not None and looking.checkpoint is not None:
         return looking.checkpoint
     return named if copy is None else copy.checkpoint

@@ -418,9 +418,10 @@ def with_backfill_source(
 
     ``compare`` gets the output of the operator that follows, and its output mode.
     """
+    place = query_checkpoint(str(checkpoint))
     if is_on_copy():
         return stream
-    files = ChunkFiles(query_checkpoint(str(checkpoint)))
+    files = ChunkFiles(place)
     marked, control = with_control(stream, keys, files, operator)
     from statemigrate.native.startup import check_forgetting
 

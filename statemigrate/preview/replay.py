@@ -57,7 +57,8 @@ class QueryFunction:
 
     ``schemas`` are those of its parameters. ``sessions`` are the parameters that get the Spark
     session. ``repeated`` has by source others that the query has for the same stream. ``deployed``
-    are the revisions that the code is deployed with, by store, where newer scripts may be there.
+    are the revisions that the code is deployed with, by store, where newer scripts may be there,
+    and ``named`` the checkpoints that it has named.
     """
 
     reference: str
@@ -68,6 +69,7 @@ class QueryFunction:
     sessions: tuple[str, ...] = ()
     repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     deployed: Mapping[str, str] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,11 @@ def _with_backfill(events, processor):
     return fed.groupBy("k").transformWithState(own, OUTPUT, "Update", "None")
 
 
+def marked_totals(events: Events):
+    own = migrated(Totals(), migrations=MIGRATIONS, checkpoint=CHECKPOINT)
+    return events.groupBy("k").transformWithState(own, OUTPUT, "Update", "None")
+
+
 def backfilled_totals(events: Events):
     return _with_backfill(events, Totals())
 

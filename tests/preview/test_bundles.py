@@ -3,6 +3,7 @@
 import json
 import shutil
 import stat
+from dataclasses import replace
 
 import previewed_code as code
 import pytest
@@ -45,7 +46,9 @@ def test_a_bundle_shows_elsewhere_what_the_checkpoint_shows(query, saved, tmp_pa
     assert fields(found) == fields(of_checkpoint)
     assert fields(found) == {("aggregation-0", "sum"), ("output", "total")}
     for one, other in zip(found.batches, of_checkpoint.batches, strict=True):
-        assert [each.to_json() for each in one.stores] == [each.to_json() for each in other.stores]
+        # Which rows are the examples depends on the order in which a run has written them.
+        differences = [replace(each, examples=()) for each in (*one.stores, *other.stores)]
+        assert differences[: len(one.stores)] == differences[len(one.stores) :]
     assert found.noise == ()
     again = query.preview(code.minutes_in_other_words, place=elsewhere, old=False)
     assert again.unexpected == ()
