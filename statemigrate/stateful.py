@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
 from statemigrate.deployment import DeploymentSettings
-from statemigrate.deployment.code import is_on_copy, is_only_looking, note_call
+from statemigrate.deployment.code import is_tried, note_call
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.meaning.guard import guard_operator
@@ -110,7 +110,7 @@ def stateful(  # noqa: PLR0913 - groupBy and transformWithState have as many tog
         # A worker would say so, and Spark of it that a worker failed.
         raise deployed.error
     note_call("stateful")
-    if not (is_only_looking() or is_on_copy()):
+    if not is_tried():
         _make_room(checkpoint)
     keys = (by,) if isinstance(by, str) else tuple(by)
     compare = partial(_compare, _called(number), checkpoint, accept, "stateful")
@@ -244,7 +244,7 @@ def _compare(
     mode: str,
 ) -> None:
     """Compare the operator with the record of its last start, unless code is only tried."""
-    if not (is_only_looking() or is_on_copy()):
+    if not is_tried():
         guard_operator(result, mode.lower(), checkpoint, name, accept or {}, call)
 
 

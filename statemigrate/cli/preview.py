@@ -178,7 +178,7 @@ def preview(  # noqa: PLR0913 - one parameter an option
         return True
 
     with (
-        # Whoever follows a query ends it like this.
+        # Ctrl-C is how following a query ends.
         suppress(*((KeyboardInterrupt,) if watch else ())),
         spark_when_needed() as spark,
         progress_bar("batches run", shown=not settings.json) as progress,

@@ -167,8 +167,8 @@ def preview(  # noqa: PLR0913 - all but the first by name
         hidden = Mask.of(mask)
         found, begun = runs.made(runs.begun(), expectations)
         shown = found.masked(hidden)
-        _clear(folder, {*begun.controls, begun.candidate})
         while watch is not None and watch(shown):
+            _clear(runs.folder, {*begun.controls, begun.candidate})
             last = runs.history.batches[-1].number
             further = _material_after(material, last, openers)
             runs = replace(runs, material=further, folder=folder / f"after-{last}")
@@ -176,7 +176,6 @@ def preview(  # noqa: PLR0913 - all but the first by name
             shown = found.masked(hidden)
             for each in {*earlier.controls, earlier.candidate}:
                 shutil.rmtree(each)
-            _clear(runs.folder, {*begun.controls, begun.candidate})
     return shown
 
 

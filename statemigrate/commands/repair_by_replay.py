@@ -6,7 +6,6 @@ batches after it, as a preview does: with their time and watermarks, and without
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from statemigrate.native.adoption import require_stopped
 from statemigrate.native.adoption_files import OffsetLog
 from statemigrate.native.session import session_of
 from statemigrate.preview.comparison import compare_states, equal
-from statemigrate.preview.replay import Replayed, replay, start_fork
+from statemigrate.preview.replay import Replayed, copy_fork, replay, start_fork
 from statemigrate.preview.workspace import workspace
 from statemigrate.rewrite.fork import Fork, fork_with_state
 from statemigrate.rewrite.run import check_stopped
@@ -117,8 +116,7 @@ class ReplayRepair:
         base = start_fork(material.files, material.history, folder / "before")
         runs = []
         for name in ("first", "second"):
-            place = folder / name
-            shutil.copytree(base, place)
+            place = copy_fork(base, folder / name)
             output = folder / f"{name}-output"
             runs.append(
                 replay(

@@ -314,6 +314,17 @@ def _provider(folder: DemoFolder) -> str:
 # From a running query to the lines its process reports, one a batch.
 
 
+def plain_outcomes(query: Any) -> list[BatchOutcome]:
+    """The batches with rows of a query of Spark's that does not migrate."""
+    return [
+        BatchOutcome(
+            each.batchId, each.numInputRows, 0, 0, 0, float(each.durationMs["triggerExecution"])
+        )
+        for each in query.recentProgress
+        if each.numInputRows
+    ]
+
+
 @contextmanager
 def reported(batches: Callable[[], Sequence[BatchOutcome]], path: Path) -> Iterator[None]:
     """Append what ``batches`` gives, which only grows, to ``path`` as it comes."""

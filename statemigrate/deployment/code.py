@@ -120,6 +120,11 @@ def is_only_looking() -> bool:
     return _LOOKING.get() is not None
 
 
+def is_tried() -> bool:
+    """Whether code is only looked at, or run on a copy: the query itself does not start."""
+    return is_only_looking() or is_on_copy()
+
+
 def query_checkpoint(named: str) -> str:
     """The checkpoint that code works on which names this one: another one while it is tried out."""
     looking, copy = _LOOKING.get(), _COPY.get()

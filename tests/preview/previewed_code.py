@@ -157,6 +157,21 @@ class WrongMeans(Means):
     step = 1
 
 
+SCRIPT = """
+from statemigrate import Struct
+
+revision = "aaaa11112222"
+down_revision = None
+branch_labels = ("total",)
+store = "total"
+old = Struct("n BIGINT, sum BIGINT")
+new = Struct("n BIGINT, sum BIGINT, mean DOUBLE")
+
+
+def upgrade(value):
+    return {**value, "mean": value["sum"] / value["n"]}
+"""
+"""What leads to the values of `Means`."""
 MIGRATIONS = "migrations"
 """The folder with the script, which a test sets."""
 

@@ -93,27 +93,11 @@ def test_a_processor_is_previewed(spark, tmp_path):
     assert ("total", "sum") in fields(query.preview(code.processed_wrongly))
 
 
-SCRIPT = """
-from statemigrate.formats import Struct
-
-revision = "aaaa11112222"
-down_revision = None
-branch_labels = ("total",)
-store = "total"
-old = Struct("n BIGINT, sum BIGINT")
-new = Struct("n BIGINT, sum BIGINT, mean DOUBLE")
-
-
-def upgrade(value):
-    return {**value, "mean": value["sum"] / value["n"]}
-"""
-
-
 def test_state_is_migrated_live_by_scripts_with_the_same_result(spark, tmp_path, monkeypatch):
     query = Query(spark, tmp_path, code.processed, "update")
     init(migrations=tmp_path / "migrations")
     versions = tmp_path / "migrations" / "versions"
-    (versions / "aaaa11112222_means.py").write_text(SCRIPT)
+    (versions / "aaaa11112222_means.py").write_text(code.SCRIPT)
     monkeypatch.setattr(code, "MIGRATIONS", str(tmp_path / "migrations"))
     found = query.preview(code.with_means, migrations=tmp_path / "migrations")
     assert (found.path, found.unexpected) == ("live", ())

@@ -9,21 +9,6 @@ from statemigrate import backfill, init, status
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
-SCRIPT = """
-from statemigrate import Struct
-
-revision = "aaaa11112222"
-down_revision = None
-branch_labels = ("total",)
-store = "total"
-old = Struct("n BIGINT, sum BIGINT")
-new = Struct("n BIGINT, sum BIGINT, mean DOUBLE")
-
-
-def upgrade(value):
-    return {**value, "mean": value["sum"] / value["n"]}
-"""
-
 
 @pytest.fixture
 def scripts(tmp_path, monkeypatch):
@@ -34,7 +19,7 @@ def scripts(tmp_path, monkeypatch):
 
 
 def write(scripts):
-    (scripts / "versions" / "aaaa11112222_means.py").write_text(SCRIPT)
+    (scripts / "versions" / "aaaa11112222_means.py").write_text(previewed_code.SCRIPT)
 
 
 WAYS = {

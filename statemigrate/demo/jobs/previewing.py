@@ -15,7 +15,7 @@ from statemigrate.commands.preview import preview
 from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
-from statemigrate.demo.stage import BatchOutcome, reported
+from statemigrate.demo.stage import plain_outcomes, reported
 from statemigrate.preview.report import Preview
 
 BATCHES = 4
@@ -54,7 +54,7 @@ def run_previewing(spark: SparkSession, folder: DemoFolder, role: str) -> None:
     result = in_production(stream.parquet(str(folder.events)))
     writer = result.writeStream.outputMode("update").foreachBatch(output_files(folder.output))
     query = writer.option("checkpointLocation", str(folder.checkpoint)).start()
-    with reported(lambda: _batches(query), folder.progress(role)):
+    with reported(lambda: plain_outcomes(query), folder.progress(role)):
         query.processAllAvailable()
     query.stop()
 
@@ -99,13 +99,3 @@ def _named(function: Any) -> str:
 def _hashes(folder: Path) -> dict[str, str]:
     paths = (each for each in folder.rglob("*") if each.is_file())
     return {str(each): hashlib.sha256(each.read_bytes()).hexdigest() for each in paths}
-
-
-def _batches(query: Any) -> list[BatchOutcome]:
-    return [
-        BatchOutcome(
-            each.batchId, each.numInputRows, 0, 0, 0, float(each.durationMs["triggerExecution"])
-        )
-        for each in query.recentProgress
-        if each.numInputRows
-    ]

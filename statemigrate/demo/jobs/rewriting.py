@@ -17,7 +17,7 @@ from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
-from statemigrate.demo.stage import BatchOutcome, reported
+from statemigrate.demo.stage import plain_outcomes, reported
 from statemigrate.files.open import open_files
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.reading import StateReader, rewriting_session
@@ -67,7 +67,7 @@ def run_rewriting(spark: SparkSession, folder: DemoFolder, role: str) -> None:
     writer = result.writeStream.outputMode("update").foreachBatch(sink)
     checkpoint = folder.new_checkpoint if is_new else folder.checkpoint
     query = writer.option("checkpointLocation", str(checkpoint)).start()
-    with reported(lambda: _batches(query), folder.progress(role)):
+    with reported(lambda: plain_outcomes(query), folder.progress(role)):
         query.processAllAvailable()
     query.stop()
 
@@ -107,13 +107,3 @@ def _rewrite(spark: SparkSession, folder: DemoFolder) -> None:
     )
     document = {"report": made.report.to_json(), "problems": found.problems}
     folder.rewritten.write_text(json.dumps(document))
-
-
-def _batches(query: Any) -> list[BatchOutcome]:
-    return [
-        BatchOutcome(
-            each.batchId, each.numInputRows, 0, 0, 0, float(each.durationMs["triggerExecution"])
-        )
-        for each in query.recentProgress
-        if each.numInputRows
-    ]
