@@ -3,7 +3,7 @@
 For each figure a process of its own takes the time of processors, from its start: imports count,
 nothing is warm but the disk, and what else the machine does counts for nothing. A checkpoint has
 a million keys, and a second batch that changed a thousand. One keeps three aggregates of a number
-under each key, the other one the last record of 20 fields: ids, times, decimals, texts, a struct.
+under each key, the other one the largest of each of 20 fields: ids, times, decimals, texts, a struct.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _WORKS = {
 def measure(keys: int = 1_000_000, rounds: int = _ROUNDS) -> list[Result]:
     """Seconds of each work against what it may take, the best of some rounds."""
     found = []
-    for record, total in (("3 aggregates", '"sum"'), ("20 fields", '"last"."total"')):
+    for record, total in (("3 aggregates", '"sum"'), ("20 fields", '"total"')):
         with tempfile.TemporaryDirectory(prefix="statemigrate-tables-") as folder:
             path, changed = _checkpoint(Path(folder), keys, record)
             for name, (code, limit) in _WORKS.items():
@@ -124,8 +124,8 @@ def make(root: str, keys: int, changed: int, record: str) -> None:
         rows = given.selectExpr("concat('customer-', key) AS k", *columns)
         rows.write.parquet(f"{root}/rows/{batch}")
         stream = spark.readStream.schema(rows.schema).parquet(f"{root}/rows/*")
-        last = f.last(f.struct(*fields)).alias("last")
-        aggregates = [f.count("*"), f.sum("n"), f.max("n")] if "n" in fields else [last]
+        largest = [f.max(name).alias(name) for name in fields]
+        aggregates = [f.count("*"), f.sum("n"), f.max("n")] if "n" in fields else largest
         totals: Any = stream.groupBy("k").agg(*aggregates)
         writer = totals.writeStream.outputMode("update").format("noop")
         writer = writer.option("checkpointLocation", f"{root}/checkpoint")

@@ -6,7 +6,7 @@ each operator the keys and values of a partition as columns of Arrow, some thous
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -81,7 +81,8 @@ class StoredPartition:
 class OperatorFamily:
     """A family of an operator's store in all partitions, which may be read one at a time.
 
-    ``conf`` are the settings that are pinned to the query.
+    ``conf`` are the settings that are pinned to the query. With ``paths``, dotted names of fields
+    of values, other fields need not be read, and may be null.
     """
 
     files: Files
@@ -91,6 +92,7 @@ class OperatorFamily:
     family: FamilyShape
     parts: tuple[StoredPartition, ...]
     schemas: Schemas = Schemas()
+    paths: Collection[str] | None = None
 
     def rows(self, partition: int) -> Iterator[Batch]:
         """The rows in a partition, fields by their labels, a batch at a time.
@@ -181,6 +183,7 @@ class OperatorFamily:
             is_list=family.is_list,
             schema_number=self.schemas.value,
             older=older,
+            paths=self.paths,
         )
         return key, value
 

@@ -67,6 +67,7 @@ def diff(
             *places,
             store=store,
             key=key,
+            most=None if settings.json else _MOST,
             **settings.of_one(spark, stores=known.stores, mask=known.mask, **options),
         )
     if settings.json:
@@ -88,10 +89,10 @@ def _print_store(found: StoreDiff) -> None:
     print_line(f"{found.store}: {text}")
     if rows_hidden() or found.table is None or not sum(counts.values()):
         return
-    rows = found.table.slice(0, _MOST).to_pylist()
+    rows = found.table.to_pylist()
     print_rows(("change", *found.key, *found.value), (_cells(found, row) for row in rows))
-    if found.table.num_rows > _MOST:
-        print_line(f"... and {found.table.num_rows - _MOST:,} more; --json prints all")
+    if left := sum(counts.values()) - found.table.num_rows:
+        print_line(f"... and {left:,} more; --json prints all")
 
 
 def _cells(found: StoreDiff, row: dict[str, Any]) -> list[str]:

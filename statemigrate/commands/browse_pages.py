@@ -142,7 +142,7 @@ class Browsing:
 
     def difference(self, state: StateTables, name: str, before: int) -> str:
         """What differs in one store between a batch and the state's own."""
-        found = diff_of(state.at(before), state, name)
+        found = diff_of(state.at(before), state, name, most=ROWS)
         changed = None if rows_hidden() else _changed(found)
         return self._page(state, name, difference=found, before=before, changed=changed)
 
@@ -155,7 +155,7 @@ class Browsing:
             # The batch before may be one whose state Spark has removed.
             for before in reversed(earlier[-1:]):
                 try:
-                    found = diff_of(state.at(before), state, name)
+                    found = diff_of(state.at(before), state, name, most=ROWS)
                 except (StatemigrateError, FileNotFoundError):
                     found = None
             changed = None if found is None or rows_hidden() else _changed(found)
@@ -259,8 +259,9 @@ def _life(table: StateTable, key: tuple[Any, ...]) -> PageTable:
 def _changed(found: StoreDiff) -> PageTable | None:
     if found.table is None:
         return None
-    cells = [list(_changed_cells(found, row)) for row in plain_rows(found.table.slice(0, ROWS))]
-    note = f"The first {ROWS} of {found.table.num_rows:,}." if found.table.num_rows > ROWS else ""
+    cells = [list(_changed_cells(found, row)) for row in plain_rows(found.table)]
+    count = sum(found.counts.values())
+    note = f"The first {ROWS} of {count:,}." if count > ROWS else ""
     return PageTable(("change", *found.key, *found.value), cells, note)
 
 

@@ -26,23 +26,17 @@ if TYPE_CHECKING:
 class StoreDiff:
     """What differs in one ``store``; ``table`` has a row for each key, or row of one, that does.
 
-    ``columns`` are those of the key and of the value. ``only_in`` is "before" or "after" for a
-    store that is not there at both.
+    ``key`` and ``value`` are the columns of both. ``counts`` says how many rows are added, removed
+    and changed; where no more than ``most`` were asked for, the table has the first of them.
+    ``only_in`` is "before" or "after" for a store that is not there at both.
     """
 
     store: str
     key: tuple[str, ...]
     value: tuple[str, ...]
     table: pa.Table | None
+    counts: Mapping[str, int]
     only_in: str | None = None
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many rows are added, removed and changed."""
-        found = Counter[str]({"added": 0, "removed": 0, "changed": 0})
-        if self.table is not None:
-            found.update(self.table["_change"].to_pylist())
-        return dict(found)
 
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON; without rows where values are hidden."""
@@ -85,14 +79,16 @@ def diff(  # noqa: PLR0913 - all but two by name
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
+    most: int | None = None,
     spark: Spark = None,
 ) -> StateDiff:
     """What differs in the state of a checkpoint between the batches ``before`` and ``after``.
 
     They are the newest batch and the one before it unless given. With ``new``, another checkpoint,
     it is what differs between the two, at their newest batches unless given. ``store`` names one
-    store, and ``key`` has the beginning of a key of it, as one types it. The other parameters are
-    those of `open_state`.
+    store, and ``key`` has the beginning of a key of it, as one types it. All rows are counted;
+    ``most`` is how many of a store are kept, all for None. The other parameters are those of
+    `open_state`.
 
     Raises `CheckpointError` for a batch or a store that is not there, and `StartupError` where the
     columns of a store are not the same at both.
@@ -106,21 +102,35 @@ def diff(  # noqa: PLR0913 - all but two by name
         first = StateTables(str(checkpoint), project, before, hidden)
         last = StateTables(str(new), project, after, hidden)
     names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
-    found = tuple(diff_of(first, last, name, key) for name in names)
+    found = tuple(diff_of(first, last, name, key, most) for name in names)
     return StateDiff(first.batch, last.batch, found)
 
 
-def diff_of(first: StateTables, last: StateTables, name: str, key: Sequence[str] = ()) -> StoreDiff:
+def diff_of(
+    first: StateTables,
+    last: StateTables,
+    name: str,
+    key: Sequence[str] = (),
+    most: int | None = None,
+) -> StoreDiff:
     """What differs in one store, which at least one of the two has. Raises as `diff`."""
+    import pyarrow as pa
+
     if name not in first and name not in last:
         raise no_such_store(last.checkpoint, name, last.stores)
     sides = [each[name] for each in (first, last) if name in each]
     some = sides[-1]
     names = some.key_columns, some.layout.value_names
+    counts = Counter[str]({"added": 0, "removed": 0, "changed": 0})
     if len(sides) < 2:
-        return StoreDiff(name, *names, None, "after" if name in last else "before")
+        return StoreDiff(name, *names, None, counts, "after" if name in last else "before")
     values = some.keys_from(key)[0] if key else ()
-    return StoreDiff(name, *names, compared(sides[0], sides[1], values))
+    kept: list[pa.Table] = []
+    for part in compared(sides[0], sides[1], values):
+        counts.update(part["_change"].to_pylist())
+        room = None if most is None else max(0, most - sum(each.num_rows for each in kept))
+        kept.append(part.slice(0, room))
+    return StoreDiff(name, *names, pa.concat_tables(kept).combine_chunks(), counts)
 
 
 def _batch_before(state: StateTables) -> int:

@@ -6,8 +6,8 @@ expires is without its wrapping; a map's own key stands next to the grouping key
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -94,6 +94,14 @@ class UserRows:
         """The columns of a key, a map's own included, with their types."""
         fields = [*_struct(self.key), *(_struct(self.user_key) if self.user_key else ())]
         return {each.name: each.type for each in fields}
+
+    def reading(self, fields: Collection[str]) -> UserRows:
+        """The same rows, where only these fields of `value` count, and others may be null."""
+        paths = set(fields)
+        if self._expires:
+            first, expiry = (str(each["name"]) for each in self._value["fields"])
+            paths = {expiry, *(f"{first}.{name}" for name in fields)}
+        return replace(self, stored=replace(self.stored, paths=frozenset(paths)))
 
     def count(self, partition: int) -> int:
         """How many rows a partition has."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.errors import MissingPackageError, StatemigrateError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _READING = ("SELECT", "EXPLAIN", "RELATION")
 
@@ -14,8 +17,19 @@ class SqlError(StatemigrateError):
     """A statement that does not only read, or that DuckDB refuses. Data: ``statement``."""
 
 
-Tables = Mapping[str, Any]
-"""Whatever gives a stream of Arrow, by the names of tables."""
+class Scanned(Protocol):
+    """A table of which some columns can be read without the others."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+
+    def scanned(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows, with some columns or all."""
+
+
+Tables = Mapping[str, Scanned]
+"""Tables by their names."""
 
 
 def connected(tables: Tables, schemas: Mapping[str, Tables] | None = None) -> Any:
@@ -36,12 +50,12 @@ def connected(tables: Tables, schemas: Mapping[str, Tables] | None = None) -> An
         ) from error
     connection = duckdb.connect(":memory:")
     for name, table in tables.items():
-        connection.register(name, table)
+        connection.register(name, _dataset(table))
     for schema, own in (schemas or {}).items():
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_named(schema)}")
         for name, table in own.items():
             source = f"{schema}.{name}"
-            connection.register(source, table)
+            connection.register(source, _dataset(table))
             view = f"{_named(schema)}.{_named(name)}"
             connection.execute(f"CREATE VIEW {view} AS FROM {_named(source)}")
     for setting in (
@@ -92,6 +106,59 @@ def select(tables: Tables, query: str, schemas: Mapping[str, Tables] | None = No
         ) from error
     finally:
         connection.close()
+
+
+def _dataset(table: Scanned) -> Any:
+    """A table as a dataset of Arrow's: DuckDB asks such a one for the columns that it needs."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    class Scan:
+        """The rows that DuckDB wants, which it reads as a stream."""
+
+        def __init__(self, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> None:
+            self.projected_schema, self._rows = schema, rows
+
+        def to_reader(self) -> pa.RecordBatchReader:
+            return pa.RecordBatchReader.from_batches(self.projected_schema, self._rows)
+
+    class Dataset(pa.dataset.Dataset):  # type: ignore[misc]
+        def __init__(self) -> None:
+            """Set up nothing: Arrow refuses to make a dataset of no kind of its own."""
+
+        @property
+        def schema(self) -> pa.Schema:
+            return table.schema
+
+        def scanner(
+            self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any
+        ) -> Scan:
+            every = table.schema
+            names = every.names if columns is None else list(columns)
+            needed = [] if filter is None else _columns_in(filter, every)
+            read = [*names, *(each for each in needed if each not in names)]
+
+            def rows() -> Iterator[pa.RecordBatch]:
+                for batch in table.scanned(read):
+                    yield (batch if filter is None else batch.filter(filter)).select(names)
+
+            return Scan(pa.schema([every.field(name) for name in names]), rows())
+
+    return Dataset()
+
+
+def _columns_in(condition: Any, schema: pa.Schema) -> list[str]:
+    """The columns that a condition of Arrow's is about: those without which it has no meaning."""
+    import pyarrow as pa
+
+    found = []
+    for name in schema.names:
+        others = pa.schema([each for each in schema if each.name != name])
+        try:
+            others.empty_table().filter(condition)
+        except pa.ArrowInvalid:
+            found.append(name)
+    return found
 
 
 def _named(name: str) -> str:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import StructJson
 from statemigrate.checkpoint.rows.buffers import arrow_array
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.errors import ValueMismatchError
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.masking import Mask
 from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
@@ -72,28 +73,59 @@ class TableColumns:
         ]
         return pa.schema([*fields, *system])
 
-    def batch(self, part: StorePart, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a family as rows of the table."""
-        columns = [*rows["key"].flatten()]
+    def batch(
+        self, part: StorePart, rows: pa.RecordBatch, names: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        """The rows of a family as rows of the table, or of the columns ``names`` of it."""
+        schema = self.schema if names is None else self.schema_of(names)
+        own = [*rows["key"].flatten()]
         if self.user_key is not None:
-            columns += rows["user_key"].flatten()
-        columns += part.values_of(rows).flatten()
-        names = (*self.key_names, *self.value_names)
+            own += rows["user_key"].flatten()
+        own += part.values_of(rows).flatten()
+        found = dict(zip((*self.key_names, *self.value_names), own, strict=True))
         columns = [
-            self._hashed(column) if name in self._masked else column
-            for name, column in zip(names, columns, strict=True)
+            self._of_system(name, part, rows)
+            if name not in found
+            else self._hashed(found[name])
+            if name in self._masked
+            else found[name]
+            for name in schema.names
         ]
-        if self.has_several:
-            columns.append(rows["index"])
-        expires = "expires_at" in rows.schema.names
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def schema_of(self, names: Sequence[str]) -> pa.Schema:
+        """Some of the columns and their types. Raises `ValueMismatchError` for a name of none."""
+        for name in names:
+            if name not in self.schema.names:
+                raise ValueMismatchError(
+                    "SM-VALUE-014",
+                    f"there is no column {name}",
+                    expected=f"one of {', '.join(self.schema.names)}",
+                    found=name,
+                    next_action="name columns of the table; `columns` has them all",
+                    field=name,
+                )
+        return pa.schema([self.schema.field(name) for name in names])
+
+    def fields_of(self, names: Sequence[str]) -> frozenset[str]:
+        """The fields of a value that the columns ``names`` have."""
+        own = [str(each["name"]) for each in self.value["fields"]]
+        columns = dict(zip(self.value_names, own, strict=True))
+        return frozenset(columns[name] for name in names if name in columns)
+
+    def _of_system(self, name: str, part: StorePart, rows: pa.RecordBatch) -> pa.Array:
         count = rows.num_rows
-        columns += [
-            rows["partition_id"],
-            repeated(part.revision, count),
-            rows["expires_at"] if expires else pa.nulls(count, EXPIRES_AT),
-            arrow_array(np.full(count, self.batch_id, np.int64)),
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        match name:
+            case "_index":
+                return rows["index"]
+            case "_partition":
+                return rows["partition_id"]
+            case "_revision":
+                return repeated(part.revision, count)
+            case "_batch":
+                return arrow_array(np.full(count, self.batch_id, np.int64))
+        expires = "expires_at" in rows.schema.names
+        return rows["expires_at"] if expires else pa.nulls(count, EXPIRES_AT)
 
     def key_arrays(self, key: Sequence[Any]) -> list[pa.Array]:
         """For each of the first columns of a key an array of its one value.

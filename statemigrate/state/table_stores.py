@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -118,6 +118,12 @@ class StorePart:
         """The values of a batch, in the format of the store's target."""
         return rows["value"] if self.conversion is None else self.conversion(rows)
 
+    def reading(self, fields: Collection[str]) -> StorePart:
+        """The same rows, where only these fields of values count, and others may be null."""
+        if self.conversion is not None or not isinstance(self.rows, UserRows):
+            return self
+        return replace(self, rows=self.rows.reading(fields))
+
 
 @dataclass(frozen=True)
 class PartCount:
@@ -154,6 +160,10 @@ class StoreRows:
     def partitions(self) -> int:
         """How many partitions there are."""
         return max(each.rows.partitions for each in self.parts)
+
+    def reading(self, fields: Collection[str]) -> StoreRows:
+        """The same rows, where only these fields of values count, and others may be null."""
+        return replace(self, parts=tuple(each.reading(fields) for each in self.parts))
 
     def batches(self, partition: int) -> Iterator[tuple[StorePart, pa.RecordBatch]]:
         """The rows of a partition, each batch with the part that it is of."""

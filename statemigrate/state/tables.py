@@ -249,27 +249,36 @@ class StateTable:
         """The same store at another batch. Raises `CheckpointError` where it is not there."""
         return self._state.at(batch)[self.name]
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, partition by partition and some thousands at a time."""
-        rows, columns = self._rows, self._columns
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, partition by partition and some thousands at a time.
+
+        With ``columns``, names, the rows have these alone, and of Spark's own rows no other field
+        of a value is decoded. Raises `ValueMismatchError` for a name of no column.
+        """
+        rows, layout = self._rows, self._columns
+        if columns is not None:
+            layout.schema_of(columns)
+            rows = rows.reading(layout.fields_of(columns))
         for partition in range(rows.partitions):
             for part, found in rows.batches(partition):
-                yield columns.batch(part, found)
+                yield layout.batch(part, found, columns)
 
-    def to_arrow(self) -> pa.Table:
-        """All rows as a table of Arrow."""
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows as a table of Arrow; ``columns`` as in `batches`."""
         import pyarrow as pa
 
-        return self._state.read(
-            self.name, lambda _: pa.Table.from_batches(list(self.batches()), self.schema)
-        )
+        def look(_: StoreRows) -> pa.Table:
+            schema = self.schema if columns is None else self._columns.schema_of(columns)
+            return pa.Table.from_batches(list(self.batches(columns)), schema)
 
-    def to_pandas(self) -> Any:
-        """All rows as a frame of pandas."""
-        return self.to_arrow().to_pandas(maps_as_pydicts="strict")
+        return self._state.read(self.name, look)
 
-    def to_polars(self) -> Any:
-        """All rows as a frame of polars, which has to be installed."""
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """All rows as a frame of pandas; ``columns`` as in `batches`."""
+        return self.to_arrow(columns).to_pandas(maps_as_pydicts="strict")
+
+    def to_polars(self, columns: Sequence[str] | None = None) -> Any:
+        """All rows as a frame of polars, which has to be installed; ``columns`` as in `batches`."""
         try:
             import polars
         except ImportError as error:
@@ -281,7 +290,7 @@ class StateTable:
                 next_action="pip install polars",
                 package="polars",
             ) from error
-        return polars.from_arrow(self.to_arrow())
+        return polars.from_arrow(self.to_arrow(columns))
 
     def count(self) -> int:
         """How many rows there are."""
@@ -347,13 +356,16 @@ class StateTable:
         ``_change`` is "added", "removed" or "changed". The value columns are those at ``after``,
         this table's batch unless given, and ``_before`` has those at ``before``.
         """
+        import pyarrow as pa
+
         before_it = self._state.at(before)[self.name]
-        return compared(before_it, self if after is None else self._state.at(after)[self.name])
+        parts = compared(before_it, self if after is None else self._state.at(after)[self.name])
+        return pa.concat_tables(parts).combine_chunks()
 
     def change_batches(self, before: int, after: int | None = None) -> Iterator[pa.RecordBatch]:
         """What `changes` gives, partition by partition: no more than one is in memory."""
         last = self if after is None else self._state.at(after)[self.name]
-        for table in changes_between(self._state.at(before)[self.name].side, last.side):
+        for table in compared(self._state.at(before)[self.name], last):
             yield from table.to_batches(max_chunksize=_IN_BATCH)
 
     def history(self, *key: Any) -> pa.Table:
@@ -385,12 +397,13 @@ class StateTable:
         """The rows for any reader of Arrow's streams; each call reads them from the start."""
         import pyarrow as pa
 
-        reader = pa.RecordBatchReader.from_batches(self.schema, self._with_failures())
+        reader = pa.RecordBatchReader.from_batches(self.schema, self.scanned(None))
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _with_failures(self) -> Iterator[pa.RecordBatch]:
+    def scanned(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """As `batches`, for a reader that loses errors: what is raised is noted in the state."""
         try:
-            yield from self.batches()
+            yield from self.batches(columns)
         except Exception as error:
             self._state.failure = error
             raise
@@ -454,17 +467,17 @@ def selected(query: str, state: StateTables | None, named: Mapping[str, StateTab
         raise
 
 
-def compared(before: StateTable, after: StateTable, key: Sequence[Any] = ()) -> pa.Table:
-    """What differs between two tables of a store, as `StateTable.changes` gives it.
+def compared(before: StateTable, after: StateTable, key: Sequence[Any] = ()) -> Iterator[pa.Table]:
+    """What differs between two tables of a store, as `StateTable.changes` gives it, in parts.
 
-    They may be of two checkpoints. Only keys that begin with ``key`` count, where it is given.
+    There is at least one. The tables may be of two checkpoints. Only keys that begin with ``key``
+    count, where it is given.
     """
     if key:
         rows = [plain_rows(each.under(*key)) for each in (before, after)]
-        return rows_between(before.side, after.side, *rows)
-    import pyarrow as pa
-
-    return pa.concat_tables(changes_between(before.side, after.side)).combine_chunks()
+        yield rows_between(before.side, after.side, *rows)
+    else:
+        yield from changes_between(before.side, after.side)
 
 
 def _html(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

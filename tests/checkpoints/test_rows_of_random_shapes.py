@@ -9,6 +9,7 @@ import os
 import pytest
 from random_shapes import RandomQuery
 from support.committed_rows import rows_by_spark, rows_from_files
+from support.table_columns import check_conditions, check_each_column
 
 from statemigrate import open_state
 from statemigrate.checkpoint.state import CommittedState
@@ -43,3 +44,5 @@ def check_tables(checkpoint):
         assert rows.num_rows == table.count() > 0
         for key in rows.select(list(table.key_columns)).slice(0, 2).to_pylist():
             assert table.under(*key.values()).num_rows, (name, key)
+    check_each_column(state[state.stores[0]])
+    check_conditions(state, state.stores[0])

@@ -47,6 +47,17 @@ def test_a_store_is_a_table_of_its_keys_and_values(query):
     assert table.count() == found.num_rows == len(table.to_pandas()) == table.to_polars().height
 
 
+def test_columns_that_are_named_are_read_alone_and_another_name_is_refused(query):
+    table = opened(query)["aggregation-0"]
+    assert table.to_arrow(["sum", "_batch"]).to_pydict() == {
+        name: table.to_arrow()[name].to_pylist() for name in ("sum", "_batch")
+    }
+    assert list(table.to_pandas(["sum"]).columns) == table.to_polars(["sum"]).columns == ["sum"]
+    with pytest.raises(ValueMismatchError, match="no column total") as refused:
+        list(table.batches(["total"]))
+    assert (refused.value.code, refused.value.data["field"]) == ("SM-VALUE-014", "total")
+
+
 def test_every_batch_is_what_spark_reads_at_it(spark, query):
     for batch in opened(query).batches:
         rows = opened(query, batch=batch)["aggregation-0"].to_arrow().to_pylist()

@@ -10,6 +10,7 @@ from function_deployments import Deployments
 from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
 from pipelines import Pipeline, no_backfill
+from support.table_columns import check_conditions, check_each_column
 from tally import AMOUNTS, CENTS, AmountsTally, CentsTally, Scripts, batch
 
 import statemigrate
@@ -84,6 +85,11 @@ def checkpoint(spark, tmp_path_factory, folder, engine):
 @pytest.fixture(scope="module")
 def state(checkpoint, folder):
     return open_state(checkpoint, migrations=folder)
+
+
+def test_each_column_is_read_without_the_others(state):
+    check_each_column(state["tally"])
+    check_conditions(state, "tally")
 
 
 def typed(*words, code=0):

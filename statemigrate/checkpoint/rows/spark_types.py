@@ -8,8 +8,8 @@ Source: apache/spark ``python/pyspark/sql/pandas/types.py`` (``to_arrow_type``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -121,17 +121,35 @@ Type = Number | Decimal | Blob | Nothing | SparkArray | SparkMap | SparkStruct
 
 @dataclass(frozen=True)
 class SparkField:
-    """A struct's field, an array's element or a map's key or value; ``path`` is its dotted name."""
+    """A struct's field, an array's element or a map's key or value; ``path`` is its dotted name.
+
+    A struct's field that is not to be read is null in each row, whatever the row has.
+    """
 
     name: str
     path: str
     type: Type
     nullable: bool
+    is_read: bool = True
 
     @property
     def arrow(self) -> pa.Field:
         """Arrow's field of it."""
         return pa.field(self.name, self.type.arrow, nullable=self.nullable)
+
+
+def reading(struct: SparkStruct, paths: Collection[str]) -> SparkStruct:
+    """The same struct, of which only the fields at ``paths`` are to be read, each as a whole."""
+    return SparkStruct(tuple(_read_at(each, paths) for each in struct.fields))
+
+
+def _read_at(field: SparkField, paths: Collection[str]) -> SparkField:
+    if field.path in paths:
+        return field
+    if not any(each.startswith(f"{field.path}.") for each in paths):
+        return replace(field, is_read=False)
+    kind = field.type
+    return replace(field, type=reading(kind, paths)) if isinstance(kind, SparkStruct) else field
 
 
 def element_width(kind: Type) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ from statemigrate.checkpoint.rows.spark_types import (
     SparkStruct,
     Type,
     element_width,
+    reading,
     struct_of,
 )
 from statemigrate.checkpoint.rows.unsafe_leaves import (
@@ -129,6 +130,8 @@ def _column(
 ) -> pa.Array | Blocks:
     """One field's values, or where they are, which is within ``blocks``."""
     field = struct.fields[index]
+    if not field.is_read:
+        return pa.nulls(blocks.nulls.size, field.type.arrow)
     bits = slots[:, index // 64] >> np.uint64(index % 64)
     nulls = blocks.nulls | (bits & np.uint64(1)).astype(bool)
     column = slots[:, struct.bitmap_words + index]
@@ -390,11 +393,13 @@ def _set_bits(data: Bytes, bitmaps: Integers, indices: Integers, chosen: Mask) -
 class RowCodec:
     """Reads and writes the rows of a schema, a batch at a time.
 
+    With ``paths``, dotted names of fields, it reads these alone, and the other fields are null.
     Raises `UnsupportedError` for a schema with a type that it does not know.
     """
 
-    def __init__(self, schema: StructJson) -> None:
+    def __init__(self, schema: StructJson, paths: Collection[str] | None = None) -> None:
         self._struct = struct_of(schema)
+        self._read = self._struct if paths is None else reading(self._struct, paths)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -419,4 +424,4 @@ class RowCodec:
 
         Raises `CorruptFileError` for bytes that are no rows of the schema.
         """
-        return decoded_rows(self._struct, data, starts, lengths)
+        return decoded_rows(self._read, data, starts, lengths)

@@ -8,7 +8,7 @@ what is stored begins with the CRC-32C of key and value. Source: apache/spark
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -56,8 +56,9 @@ class ValueCodec:
     """Reads and writes the values of one column family, or of a store that has none.
 
     ``is_list`` says that several may be under one key. Avro notes the ``schema_number`` in each
-    value; ``older`` are the family's earlier schemas by theirs. Raises `UnsupportedError` for a
-    schema that is not known.
+    value; ``older`` are the family's earlier schemas by theirs. With ``paths``, dotted names of
+    fields, other fields need not be read, and may be null. Raises `UnsupportedError` for a schema
+    that is not known.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class ValueCodec:
         is_list: bool = False,
         schema_number: int = 0,
         older: Mapping[int, StructJson] | None = None,
+        paths: Collection[str] | None = None,
     ) -> None:
         self.arrow_schema = arrow_schema(value)
         self._layout = layout
@@ -75,7 +77,8 @@ class ValueCodec:
         if layout.avro:
             self._row: StructPart = AvroPart(value, _VALUE, schema_number, older)
         else:
-            self._row = RowPart(RowCodec(value), VERSION if layout.rocksdb else b"", _VALUE)
+            codec = RowCodec(value, paths)
+            self._row = RowPart(codec, VERSION if layout.rocksdb else b"", _VALUE)
 
     def encode(self, values: pa.RecordBatch | pa.StructArray, keys: Rows) -> Rows:
         """The bytes of each value, under a key each; ``keys`` as the store has them.
