@@ -59,14 +59,31 @@ class ArrowStore:
         """As `Store.list`."""
         from pyarrow.fs import FileSelector
 
-        chosen = FileSelector(path, recursive=recursive, allow_not_found=True)
+        # Of Google's buckets pyarrow lists no folder without an object of its own, which nothing
+        # but some connectors makes.
+        is_by_prefix = self._system.type_name == "gcs" and not recursive
+        chosen = FileSelector(path, recursive=recursive or is_by_prefix, allow_not_found=True)
         found = map(_arrow_entry, self._system.get_file_info(chosen))
-        return [each for each in found if each is not None]
+        entries = [each for each in found if each is not None]
+        return _children(path, entries) if is_by_prefix else entries
 
     def open(self, path: str) -> AbstractContextManager[BinaryIO]:
         """As `Store.open`."""
         opened: AbstractContextManager[BinaryIO] = self._system.open_input_stream(path)
         return opened
+
+
+def _children(path: str, entries: Iterable[FileEntry]) -> list[FileEntry]:
+    """What is directly below a folder, of all that is below it."""
+    found: dict[str, FileEntry] = {}
+    for each in entries:
+        first, _, rest = each.name.removeprefix(f"{path}/").partition("/")
+        name = f"{path}/{first}"
+        if rest or each.kind == "folder":
+            found[name] = FileEntry(name, "folder")
+        else:
+            found.setdefault(name, each)
+    return list(found.values())
 
 
 def _arrow_entry(info: Any) -> FileEntry | None:

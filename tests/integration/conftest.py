@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.sessions import scripts, use_folders
+from systems.gcs import Gcs
 from systems.hdfs import Hdfs
 from systems.kafka import Kafka
 from systems.packages import Missing, jars
@@ -47,6 +48,12 @@ def hdfs(systems_folder: Path) -> Iterator[Hdfs]:
 def s3(systems_folder: Path) -> Iterator[S3]:
     """A server of buckets."""
     yield from _running(S3, systems_folder)
+
+
+@pytest.fixture(scope="session")
+def gcs(systems_folder: Path) -> Iterator[Gcs]:
+    """A server of Google's buckets."""
+    yield from _running(Gcs, systems_folder)
 
 
 @pytest.fixture(scope="session")

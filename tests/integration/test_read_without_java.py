@@ -43,7 +43,7 @@ print(json.dumps(found))
 """
 
 
-def looked(places, endpoint):
+def looked(places, endpoint, **more):
     """What a process without Java finds at the places."""
     kept = ("PATH", "HOME", "PYTHONPATH", "TMPDIR")
     variables = {name: os.environ[name] for name in kept if name in os.environ}
@@ -54,6 +54,7 @@ def looked(places, endpoint):
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
         "HADOOP_USER_NAME": os.environ.get("HADOOP_USER_NAME", os.environ.get("USER", "root")),
+        **more,
     }
     done = subprocess.run(
         [sys.executable, "-c", _LOOK, *places],
@@ -94,8 +95,23 @@ def test_all_engines_state_is_read_from_there_as_from_a_disk(system, checkpoints
         java.FileUtil.copy(
             source.getFileSystem(conf), source, target.getFileSystem(conf), target, False, conf
         )
-    here = looked([str(each) for each in checkpoints.values()], s3.endpoint)
-    there = looked(copied.values(), s3.endpoint)
+    check_alike(checkpoints, copied, s3.endpoint)
+
+
+def test_state_in_googles_buckets_is_found_though_no_object_stands_for_a_folder(
+    checkpoints, s3, gcs
+):
+    top = uuid.uuid4().hex
+    for name, source in checkpoints.items():
+        gcs.copy(source, f"{top}/{name}")
+    copied = {name: f"{gcs.uri}/{top}/{name}" for name in checkpoints}
+    check_alike(checkpoints, copied, s3.endpoint, **gcs.variables)
+
+
+def check_alike(checkpoints, copied, endpoint, **more):
+    """What a process without Java finds in the copies is what it finds on this machine's disk."""
+    here = looked([str(each) for each in checkpoints.values()], endpoint)
+    there = looked(copied.values(), endpoint, **more)
     for name, place in copied.items():
         expected = here[str(checkpoints[name])]
         assert there[place] == expected
