@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -274,11 +276,14 @@ def files_without_java(location: str) -> ReadFiles | None:
 
     Raises `StorageError` within ten seconds where the store does not answer.
     """
+    place = urlsplit(location)
+    is_reached = (place.scheme, place.netloc) in _reached
+    if _SCHEMES.get(place.scheme.lower()) == "abfs" and not is_reached:
+        _require_azure(location)
     files: ReadFiles | None = _in_time(location, lambda: opened(location))
     if files is None:
         return None
-    place = urlsplit(location)
-    if (place.scheme, place.netloc) not in _reached:
+    if not is_reached:
         top = files.root.partition("/")[0] or "/"
         if _in_time(location, lambda: files.store.find(top)) is None:
             raise _unreachable(location, f"no bucket or container {top}")
@@ -310,6 +315,39 @@ def opened(location: str) -> ReadFiles | None:
         client = Client(f"{scheme}://{host}")
         return ReadFiles(location.rstrip("/"), HdfsFiles(client), f"/{path}".rstrip("/"))
     return None
+
+
+_LOOK = """
+import sys
+from statemigrate.files.without_java import opened
+files = opened(sys.stdin.read())
+if files is not None:
+    files.store.find(files.root.partition("/")[0])
+print("answered")
+"""
+
+
+def _require_azure(location: str) -> None:
+    """Look at a place of Microsoft's in another process.
+
+    Where credentials are missing or refused, pyarrow ends its process without an exception.
+    """
+    try:
+        done = subprocess.run(  # noqa: S603 - a place goes by standard input
+            [sys.executable, "-c", _LOOK],
+            input=location,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _unreachable(location, f"no answer in {ANSWER_TIMEOUT:.0f} seconds") from error
+    if done.returncode or "answered" not in done.stdout:
+        lines = [each.strip() for each in done.stderr.splitlines() if each.strip()]
+        said = [each.partition("what():")[2].strip() for each in lines if "what():" in each]
+        found = (said or lines[-1:] or [f"exit code {done.returncode}"])[0]
+        raise _unreachable(location, without_credentials(found[:600]))
 
 
 def _in_time(location: str, ask: Callable[[], Any]) -> Any:

@@ -12,7 +12,13 @@ from statemigrate.files.hadoop_jvm import is_configured
 from statemigrate.files.local import LocalFiles
 from statemigrate.files.open import files_to_read
 from statemigrate.files.protocol import FileEntry
-from statemigrate.files.without_java import ArrowStore, ReadFiles, opened, settings_of
+from statemigrate.files.without_java import (
+    ArrowStore,
+    ReadFiles,
+    files_without_java,
+    opened,
+    settings_of,
+)
 
 NAMES = ("metadata", "offsets/0", "state/0/1/2.zip", "state/0/1/SSTs/a b%41#?é.sst", "empty")
 
@@ -199,3 +205,13 @@ def test_entries_tell_one_content_from_another(files, local):
     after = files.find("metadata")
     assert isinstance(after, FileEntry)
     assert after.tag != before.tag
+
+
+def test_azure_without_credentials_is_an_error_and_does_not_end_the_process(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("AZURE_", "IDENTITY_", "MSI_")):
+            monkeypatch.delenv(name)
+    with pytest.raises(StorageError, match="cannot be reached") as refused:
+        files_without_java("abfss://container@account.dfs.core.windows.net/checkpoint")
+    assert refused.value.code == "SM-STORAGE-012"
+    assert "AZURE_CLIENT_ID" in refused.value.expected
