@@ -16,6 +16,7 @@ from statemigrate.formats import Format, Value
 from statemigrate.formats.examples import samples
 from statemigrate.formats.schema.matching import FieldAddress, field_addresses, replaced, values_at
 from statemigrate.formats.schema.nodes import Array, Map, Node, Record, without_none
+from statemigrate.inspect.column_places import validity
 from statemigrate.migration import Step
 
 Parts = tuple[str, ...]
@@ -34,9 +35,15 @@ class CommonField:
 
     is_pending = False
 
-    def __init__(self, path: str, count: Count) -> None:
-        self.path = path
-        self.count = count
+    def __init__(self, address: FieldAddress) -> None:
+        self.path = address.path
+        self.count = counter(address)
+        self._address = address
+
+    def suspects_in(self, before: Any, after: Any) -> Any:
+        """A mask of the values in columns that may have less there than they had."""
+        parts = self._address.parts
+        return validity(before, parts) & ~validity(after, parts)
 
     def may_be_empty(self, after: Value) -> bool:
         """Whether a value has nothing there, or nulls: only then its past is looked at."""
@@ -53,8 +60,7 @@ class _Gone(CommonField):
     """A field that is not there after the step."""
 
     def __init__(self, address: FieldAddress, flows: Flow) -> None:
-        super().__init__(address.path, counter(address))
-        self._address = address
+        super().__init__(address)
         self._flows = flows
         self._into: dict[str, Count] = {}
         self._tests = _TESTS
@@ -63,6 +69,14 @@ class _Gone(CommonField):
     def is_pending(self) -> bool:  # type: ignore[override]
         """Whether nothing is known of it yet, and may still be found."""
         return not self._into and self._tests > 0
+
+    def suspects_in(self, before: Any, after: Any) -> Any:
+        had = validity(before, self._address.parts)
+        if not self._into:
+            return had if self.is_pending else had & False
+        for path in self._into:
+            had = had & ~validity(after, self._flows.leaves[path].parts)
+        return had
 
     def may_be_empty(self, after: Value) -> bool:
         return all(not held or nulls for held, nulls in self._counts(after))
@@ -95,6 +109,7 @@ class Flow:
     def __init__(self, old: Format, step: Step) -> None:
         self._old, self._step = old, step
         self._leaves = [each for each in field_addresses(step.format.schema) if each.is_leaf]
+        self.leaves = {each.path: each for each in self._leaves}
 
     def into(self, address: FieldAddress, value: Value) -> dict[str, Count]:
         """Those that come out otherwise where the field is another."""
@@ -155,14 +170,12 @@ class Emptied:
         self._old_values = _getter(plain)
         self._new_values = _getter(list(new))
         self._at = [(index, list(new).index(path)) for index, path in enumerate(plain)]
-        self._plain = [CommonField(path, counter(there[path])) for path in plain]
+        self._plain = [CommonField(there[path]) for path in plain]
         self._full = [
             (index, _full(node)) for index, node in enumerate(new.values()) if not _is_plain(node)
         ]
         self._others: list[CommonField] = [
-            CommonField(each.path, counter(each))
-            for each in leaves
-            if each.path in there and each.path not in plain
+            CommonField(each) for each in leaves if each.path in there and each.path not in plain
         ]
         self._others += [_Gone(each, flow) for each in leaves if each.path not in there]
         self._is_pending = any(each.is_pending for each in self._others)
@@ -170,6 +183,14 @@ class Emptied:
     def before(self, value: Value) -> Sequence[Any]:
         """What `after` wants to know, noted before the step, which may change the value."""
         return self._old_values(value)
+
+    def suspects_in(self, before: Any, after: Any) -> Any:
+        """A mask of the values in columns that may have less somewhere than they had."""
+        fields = [*self._plain, *self._others]
+        found = validity(before, ()) & False
+        for each in fields:
+            found |= each.suspects_in(before, after)
+        return found
 
     def after(self, had: Sequence[Any], value: Value, data: bytes) -> Sequence[CommonField]:
         """The fields where a value has less than it had, or nothing."""

@@ -26,6 +26,7 @@ from statemigrate.formats.schema.matching import (
     values_at,
 )
 from statemigrate.formats.schema.nodes import Node, Record, Union
+from statemigrate.inspect.column_places import equal_to, first_of, validity
 from statemigrate.inspect.report import ConstantField, Effect, Loss, ValueExample
 from statemigrate.migration import Step
 
@@ -206,6 +207,11 @@ class Watch:
         if settled:
             self._open = [each for each in self._open if not each.is_settled]
 
+    def news_in(self, before: Any, after: Any) -> Iterator[int]:
+        """The places in columns of values of those with which more is known of a field."""
+        for each in self._open:
+            yield from each.news_in(before, after)
+
     def outcomes(self) -> Iterator[tuple[str, FieldOutcome]]:
         """Every field's, by path; without ``flows``."""
         for path, each in self._fields.items():
@@ -230,6 +236,10 @@ class _Field:
     def add(self, before: Observation, after: Observation) -> None:
         self._before.add(before)
         self._after.add(after)
+
+    def news_in(self, before: Any, after: Any) -> Iterator[int]:
+        yield from self._before.news_in(before)
+        yield from self._after.news_in(after)
 
     def outcome(self) -> FieldOutcome:
         return FieldOutcome(self._before.to_side(), self._after.to_side())
@@ -267,6 +277,15 @@ class _Values:
         held = [each for each in found if has_content(each)]
         text = shown(held[0]) if held and not self._text else ""
         return Observation(bool(held), any(each != first for each in found), first, text)
+
+    def news_in(self, array: Any) -> Iterator[int]:
+        has = validity(array, self._parts)
+        if not self.holds:
+            yield from first_of(has)
+        if self._first is _NOTHING:
+            yield 0
+        elif not self.varies:
+            yield from first_of(~equal_to(array, self._parts, self._first))
 
     def add(self, observation: Observation) -> None:
         self.holds = self.holds or observation.holds

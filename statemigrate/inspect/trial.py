@@ -37,7 +37,9 @@ from statemigrate.inspect.report import (
     RoundTripDifference,
     ValueExample,
 )
+from statemigrate.inspect.trial_columns import TrialColumns, TriedColumns
 from statemigrate.migration import MigrationPath, Step
+from statemigrate.state.protocol import Block
 
 # What trying values found, in a form that partitions can send and the driver can add up.
 
@@ -317,6 +319,15 @@ class Stages:
             value = stage.step.conformed(stage.step.run(value))
         return value
 
+    def notable_in(self, columns: Sequence[Any]) -> set[int]:
+        """The places of values, as columns at each step, that have to be looked at one by one."""
+        # A field that no value had when it was looked at is news too.
+        found: set[int] = set()
+        for stage, before, after in zip(self._stages, columns, columns[1:], strict=False):
+            found.update(stage.watch.news_in(before, after))
+            found.update(stage.emptied.suspects_in(before, after).nonzero()[0].tolist())
+        return found
+
     def wants(self, value: Value) -> bool:
         """Whether a value has a field that no other one had when it was looked at."""
         return any(stage.flows.wants(value) for stage in self._stages[:1])
@@ -373,6 +384,8 @@ class _Stage:
 WAY_BACK = "the way back fails: "
 """How a difference is named where there is no value to compare."""
 _NOTE = 200
+_FIRST = 64
+"""So many values go one by one before columns of others are compared with them."""
 _LOOK_AT = 16
 """Of so many values one has its fields compared, which costs as much as trying it."""
 
@@ -402,6 +415,7 @@ class ValueTrial:
         self._old, self._new = old, new
         self._back = back
         self._stages = Stages(old, path, examples=examples)
+        self._columns = TrialColumns.of(old, path, back, inverses)
         self._laws = Laws(old, path, inverses, examples=examples)
         self._renames = Renames(old.schema, new.schema, examples=examples)
         self._show = show
@@ -409,6 +423,46 @@ class ValueTrial:
         self._is_whole = True
         self._began = time.monotonic()
         self._before, self._after = Sizes(), Sizes()
+
+    def run_block(self, block: Block) -> None:
+        """Try the values of a block: by columns those that are like others, else one by one.
+
+        What is found is what `run` finds of each of them.
+        """
+        found = None if self._columns is None else self._columns.run(block.stored)
+        if found is None:
+            for key, data, value in block.values(self._old):
+                self.run(key, data, value)
+            return
+        place = 0
+        while place < len(block.stored):
+            # The first ones show what is usual; after them most are like others.
+            is_first = self.findings.tried < _FIRST
+            end = min(place + _FIRST, len(block.stored)) if is_first else len(block.stored)
+            alone = range(place, end) if is_first else self._unlike(found, place)
+            for each in alone:
+                self._count(block.stored[place:each], found.written[place:each])
+                data = block.stored[each]
+                self.run(block.keys[each], data, self._old.decode(data))
+                place = each + 1
+            self._count(block.stored[place:end], found.written[place:end])
+            place = end
+
+    def _unlike(self, found: TriedColumns, start: int) -> list[int]:
+        """The places, from ``start``, of values that have to be looked at one by one."""
+        columns = [each.slice(start) for each in found.columns]
+        notable = (start + each for each in self._stages.notable_in(columns))
+        first = -self.findings.tried % _LOOK_AT
+        looked_at = range(start + first, len(found.written), _LOOK_AT)
+        differing = (each for each in found.differing if each >= start)
+        return sorted({*differing, *notable, *looked_at})
+
+    def _count(self, stored: Sequence[bytes], written: Sequence[bytes]) -> None:
+        """Count values with which nothing is new."""
+        self.findings.tried += len(stored)
+        for before, after in zip(stored, written, strict=True):
+            self._before.note(len(before))
+            self._after.note(len(after))
 
     def run(self, key: Any, data: bytes, value: Value) -> None:
         """Try one value, given as the bytes that the old format writes and what they say.

@@ -77,6 +77,6 @@ class Trying:
     def __call__(self, part: Part) -> Document:
         """The findings, as JSON holds them."""
         trial = self.courses[part.family].trial(part.shown)
-        for key, data, value in part.values:
-            trial.run(key, data, value)
+        for block in part.blocks:
+            trial.run_block(block)
         return trial.finished(part.seen).to_json()

@@ -47,7 +47,7 @@ class ColumnWay:
             return None
         try:
             for function, fmt in zip(self.functions, (*self.between, None), strict=True):
-                array = _through(function, array)
+                array = through(function, array)
                 # A way back may make None of what its format has in every value.
                 if fmt is not None and not fmt.takes_nulls_of(array):
                     return None
@@ -57,17 +57,19 @@ class ColumnWay:
         return self.after.encode_columns(array)
 
     def _is_worth_loading(self, number: int) -> bool:
-        if _is_loaded() or self.passed >= LOADING:
+        if is_arrow_loaded() or self.passed >= LOADING:
             return True
         self.passed += number
         return False
 
 
-def _is_loaded() -> bool:
+def is_arrow_loaded() -> bool:
+    """Whether Arrow's functions are loaded, which takes long for little state."""
     return "pyarrow.compute" in sys.modules
 
 
-def _through(function: Callable[[Any], Any], array: Any) -> Any:
+def through(function: Callable[[Any], Any], array: Any) -> Any:
+    """What a function of Arrow tables makes of values, which are its column ``value``."""
     import pyarrow as pa
 
     made = function(pa.table({"value": array})).column("value")

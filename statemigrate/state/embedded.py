@@ -19,11 +19,11 @@ from statemigrate.embedded.processes import cores, shared_out
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
 from statemigrate.files.open import files_to_read
-from statemigrate.formats import Value
 from statemigrate.processor.garbage import few_collections
 from statemigrate.processor.keys import TupleKeyCodec, shown_key
 from statemigrate.state.protocol import (
     ALL,
+    Block,
     Collisions,
     Document,
     Entry,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _FEW = 30_000
 """Values for which no other process is worth its start."""
 ENTRIES_IN_BLOCK = 8_192
-Block = Callable[[Sequence[Entry]], bytes]
+BlockWriter = Callable[[Sequence[Entry]], bytes]
 Shown = Callable[[bytes], tuple[Any, ...]]
 
 
@@ -73,7 +73,7 @@ class PartitionBlocks:
         states = self.committed.manifest.partitions
         return sum(state.about(name) for state in states for name in names) < _FEW
 
-    def parts(self, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
+    def parts(self, block: BlockWriter, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
         """What ``block`` makes of all entries, in the order of `State.entries`, as open files.
 
         ``tick`` gets the number of entries so far. Raises what reading raises, and
@@ -95,7 +95,7 @@ class PartitionBlocks:
                     joined += 1
 
 
-def blocks_of(entries: Iterator[Entry], block: Block) -> Iterator[tuple[int, bytes]]:
+def blocks_of(entries: Iterator[Entry], block: BlockWriter) -> Iterator[tuple[int, bytes]]:
     """So many entries, and what ``block`` makes of them, one block after the other."""
     for some in in_blocks(entries, ENTRIES_IN_BLOCK):
         yield len(some), block(some)
@@ -115,7 +115,7 @@ def entries_in(
         yield shown(data), value
 
 
-def _written(blocks: PartitionBlocks, block: Block, number: int) -> Iterator[dict[str, Any]]:
+def _written(blocks: PartitionBlocks, block: BlockWriter, number: int) -> Iterator[dict[str, Any]]:
     committed, done = blocks.committed, 0
     with committed.partition(number) as partition, _part(committed, number).open("xb") as part:
         entries = entries_in(partition, blocks.plan, blocks.shown, Span())
@@ -133,7 +133,7 @@ def _part(committed: CommittedVersion, number: int) -> Path:
 # Values of embedded partitions, read by several processes, each with a copy of its own.
 
 
-_AT_ONCE = 256
+_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
@@ -162,9 +162,9 @@ class Partitions:
         shares: Mapping[int, Share],
         ticks: Ticks,
     ) -> Part:
-        part = Part(family.name, self.shown)
+        part = Part(family.name, family.format, self.shown)
         share = shares.get(number, ALL)
-        part.values = _picked(part, partition, family, share, partial(ticks.count, number))
+        part.blocks = _picked(part, partition, family, share, partial(ticks.count, number))
         return part
 
 
@@ -208,15 +208,12 @@ def _picked(
     family: StoredFamily,
     share: Share,
     count: Callable[[int], None],
-) -> Iterator[tuple[bytes, bytes, Value]]:
-    decode_many, records = family.format.decode_many, partition.records(family.name)
-    for block in in_blocks(records, _AT_ONCE, record_size):
+) -> Iterator[Block]:
+    for block in in_blocks(partition.records(family.name), _AT_ONCE, record_size):
         picked = block
         if not share.is_all:
             picked = [entry for place, entry in enumerate(block, part.seen) if share.picks(place)]
-        values = decode_many([data for _, data in picked])
-        for (key, data), value in zip(picked, values, strict=True):
-            yield key, data, value
+        yield Block([key for key, _ in picked], [data for _, data in picked])
         first = part.seen
         part.seen += len(block)
         for index in range(first, part.seen):

@@ -18,7 +18,7 @@ from statemigrate.state.protocol import Entry, State, planned
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-Block = Callable[[Sequence[Entry]], bytes]
+BlockWriter = Callable[[Sequence[Entry]], bytes]
 """What becomes of some entries; it is sent to other processes."""
 
 
@@ -59,7 +59,7 @@ class StoreEntries:
         """The entries whose keys begin with ``key``; all for None."""
         return self.state.entries(self.plan, key)
 
-    def parts(self, block: Block, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
+    def parts(self, block: BlockWriter, tick: Callable[[int], None]) -> Iterator[IO[bytes]]:
         """The results of ``block`` for all entries, some thousands at a time, in their order.
 
         Each file has one block or several, one after the other, and is closed with the next.

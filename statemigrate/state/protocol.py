@@ -30,6 +30,8 @@ from statemigrate.state.project import Project
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from statemigrate.formats import Format
+
 
 # Values where they are, and the tasks that are run over them there.
 #
@@ -70,19 +72,42 @@ Shares = Mapping[str, Mapping[int, Share]]
 """By family and partition, the part that is read; all of it where there is no entry."""
 
 
+@dataclass(frozen=True)
+class Block:
+    """Some values: for each its key, and the bytes that the family's format writes.
+
+    ``plain`` makes the values, where there is a quicker way than to read the bytes.
+    """
+
+    keys: Sequence[Any]
+    stored: Sequence[bytes]
+    plain: Callable[[], Sequence[Value]] | None = None
+
+    def values(self, fmt: Format) -> Iterator[tuple[Any, bytes, Value]]:
+        """Each value with its key and its bytes, which are of ``fmt``; it may be changed."""
+        plain = fmt.decode_many(self.stored) if self.plain is None else self.plain()
+        return zip(self.keys, self.stored, plain, strict=True)
+
+
 @dataclass
 class Part:
-    """The values of one family that one worker reads.
+    """The values of one family that one worker reads, a block at a time.
 
-    ``values`` gives for each its key, the bytes that the family's format writes, and the plain
-    value, which may be changed. A key is as the engine has it; ``shown`` turns it into the tuple
-    that a user knows. ``seen`` counts what was passed, read or left out.
+    A key is as the engine has it; ``shown`` turns it into the tuple that a user knows. ``seen``
+    counts what was passed, read or left out.
     """
 
     family: str
+    format: Format
     shown: Callable[[Any], tuple[Any, ...]]
-    values: Iterator[tuple[Any, bytes, Value]] = field(default_factory=lambda: iter(()))
+    blocks: Iterator[Block] = field(default_factory=lambda: iter(()))
     seen: int = 0
+
+    @property
+    def values(self) -> Iterator[tuple[Any, bytes, Value]]:
+        """Each value with its key and its bytes; the value may be changed."""
+        for block in self.blocks:
+            yield from block.values(self.format)
 
 
 Task = Callable[[Part], Document]

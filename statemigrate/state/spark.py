@@ -15,12 +15,13 @@ from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, store_
 from statemigrate.embedded.processes import cores, shared_out
 from statemigrate.errors import TransformError
 from statemigrate.files import Files
-from statemigrate.formats import Value
+from statemigrate.formats import Format, Value
 from statemigrate.formats.escaped_text import visible
 from statemigrate.migration import MigrationPath
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.protocol import (
     ALL,
+    Block,
     Collisions,
     Document,
     Entry,
@@ -47,8 +48,12 @@ if TYPE_CHECKING:
 class ValueReader(Protocol):
     """Reads what a row has as its value; it can travel to other processes."""
 
-    def __call__(self, held: Any) -> tuple[bytes, Value]:
-        """The bytes that the family's format writes, and the plain value."""
+    @property
+    def format(self) -> Format:
+        """The family's format."""
+
+    def stored(self, column: Any) -> tuple[Sequence[bytes], Callable[[], Sequence[Value]] | None]:
+        """The bytes that the format writes of each in a column, and what makes the values."""
 
     def plain(self, held: Any) -> Value:
         """The plain value alone, also where no format can hold it."""
@@ -83,6 +88,8 @@ class StoredRows(Protocol):
         """How many rows a partition has."""
 
 
+_AT_ONCE = 4_096
+"""Rows that a task gets at once."""
 _SMALL = 2 << 20
 """Bytes of files for which no other process is worth its start."""
 
@@ -117,8 +124,8 @@ class Reading:
 
     def part(self, partition: int, shares: Mapping[int, Share], ticks: Ticks) -> Part:
         """What a task sees of a partition."""
-        part = Part(self.family, self.key_of)
-        part.values = _picked(part, self.rows.batches(partition), self.value_of, shares, ticks)
+        part = Part(self.family, self.value_of.format, self.key_of)
+        part.blocks = _picked(part, self.rows.batches(partition), self.value_of, shares, ticks)
         return part
 
     def all_batches(self) -> Iterator[Any]:
@@ -163,16 +170,42 @@ def _picked(
     value_of: ValueReader,
     shares: Mapping[int, Share],
     ticks: Ticks,
-) -> Iterator[tuple[Any, bytes, Value]]:
-    seen: dict[int, int] = {}
-    for row in chain.from_iterable(map(arrow_rows, batches)):
-        number = row["partition_id"]
-        index = seen.get(number, 0)
-        seen[number] = index + 1
-        part.seen += 1
-        if shares.get(number, ALL).picks(index):
-            yield row, *value_of(row["value"])
-        ticks.count(number, index)
+) -> Iterator[Block]:
+    import numpy as np
+
+    from statemigrate.checkpoint.rows.buffers import arrow_array
+
+    for batch in chain.from_iterable(map(_in_slices, batches)):
+        number = batch["partition_id"][0].as_py()
+        first, share = part.seen, shares.get(number, ALL)
+        part.seen += batch.num_rows
+        places = [each for each in range(batch.num_rows) if share.picks(first + each)]
+        is_all = len(places) == batch.num_rows
+        rows = batch if is_all else batch.take(arrow_array(np.array(places, np.int64)))
+        yield Block(_RowKeys(rows), *value_of.stored(rows["value"]))
+        for index in range(first, part.seen):
+            ticks.count(number, index)
+
+
+def _in_slices(batch: Any) -> Iterator[Any]:
+    for start in range(0, batch.num_rows, _AT_ONCE):
+        yield batch.slice(start, _AT_ONCE)
+
+
+class _RowKeys(Sequence[Any]):
+    """The rows of a batch for their keys: many at once, or one where few are asked for."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch.drop_columns("value")
+
+    def __len__(self) -> int:
+        return int(self._batch.num_rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return next(arrow_rows(self._batch.slice(place, 1)))
+
+    def __iter__(self) -> Iterator[Any]:
+        return arrow_rows(self._batch)
 
 
 # How many keys are the same once scripts have changed them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from statemigrate.formats.escaped_text import first_escaped, visible
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import BASE, Lineage
+from statemigrate.migration.column_way import FEW
 from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.quoting import argument
 from statemigrate.state.rows import UserRows
@@ -92,23 +93,29 @@ class StructValues:
     """Reads the structs of a state variable; they are written first: a transform may change one."""
 
     def __init__(self, fmt: Format) -> None:
-        self._format = fmt
+        self.format = fmt
         # It loads PySpark, which takes longer than a look at little state.
         from statemigrate.processor.rows import TupleCodec
 
         self._codec = TupleCodec(fmt.struct_type())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StructValues, (self._format,)
+        return StructValues, (self.format,)
 
-    def __call__(self, held: Any) -> tuple[bytes, Value]:
-        """The bytes that the format writes, and the plain value.
+    def stored(self, column: Any) -> tuple[Sequence[bytes], Callable[[], Sequence[Value]]]:
+        """The bytes that the format writes of each, and what makes the plain values.
 
         Raises `ValueMismatchError` for text that is not UTF-8, which no format can hold.
         """
-        value = self._codec.to_value(held)
+        found = self.format.encode_columns(column) if len(column) >= FEW else None
+        if found is not None:
+            return found, lambda: list(map(self._codec.to_value, plain_values(column)))
+        values = list(map(self._codec.to_value, plain_values(column)))
+        return list(map(self._written, values)), lambda: values
+
+    def _written(self, value: Value) -> bytes:
         try:
-            return self._format.encode(value), value
+            return self.format.encode(value)
         except ValueMismatchError as error:
             found = first_escaped(value)
             if found is None:
@@ -126,10 +133,9 @@ class EnvelopeValues:
 
     format: Format
 
-    def __call__(self, held: Any) -> tuple[bytes, Value]:
-        """The bytes that the format writes, and the plain value."""
-        payload = bytes(held["payload"])
-        return payload, self.format.decode(payload)
+    def stored(self, column: Any) -> tuple[Sequence[bytes], None]:
+        """The bytes of each envelope's value."""
+        return [bytes(each["payload"]) for each in plain_values(column)], None
 
     def plain(self, held: Any) -> Value:
         """The plain value."""
