@@ -24,10 +24,24 @@ from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition
 from statemigrate.families import Source
 from statemigrate.formats import Struct
-from statemigrate.lenses import Change, Complement, add, cast, drop, lens, move, rename, scale
+from statemigrate.inspect.laws import inverses_of
+from statemigrate.inspect.trial import ValueTrial
+from statemigrate.lenses import (
+    Change,
+    Complement,
+    LensChain,
+    add,
+    cast,
+    drop,
+    lens,
+    move,
+    rename,
+    scale,
+)
 from statemigrate.migration import Lineage, Migration, MigrationPath
 from statemigrate.migration.column_way import LOADING
 from statemigrate.processor.garbage import few_collections
+from statemigrate.state.protocol import Block
 
 _SCRIPTS = 30
 _BLOCK = 4_096
@@ -59,6 +73,7 @@ def measure(values: int = 20_000, rounds: int = 5, rows: int = 1_000_000) -> lis
         _with_complements(order, values, rounds),
         _by_columns(order, values, rounds),
         _backfill(order, values, rounds),
+        _dry_run(order, 3 * values, rounds),
     ]
 
 
@@ -210,6 +225,46 @@ def _by_columns(kind: RecordKind, count: int, rounds: int) -> Result:
     what = f"stored values of {kind.name} by columns"
     ratio = median_ratio(itself, columns)
     return Result(what, "values/s against one by one", ratio, "at least", 3.0, figures)
+
+
+def _dry_run(kind: RecordKind, count: int, rounds: int) -> Result:
+    """The trial of values that are read already, each with its way back and its laws."""
+    change = Change.of(LensChain(_ORDER.lenses[:4]), Struct(kind.ddl))
+    lineage = Lineage.build("orders", [_script(change, 0)])
+    path, back = lineage.path("base", "r0"), lineage.path("r0", "base")
+    stored = [change.old.encode(kind.value(number)) for number in range(count)]
+
+    def trial() -> ValueTrial:
+        inverses = inverses_of(lineage, path)
+        return ValueTrial(change.old, change.new, path, back, lambda key: (key,), inverses=inverses)
+
+    def alone() -> None:
+        one = trial()
+        for key, data in enumerate(stored):
+            one.run(key, data, change.old.decode(data))
+        assert (one.findings.tried, one.findings.differing) == (count, 0)
+
+    def together() -> None:
+        many = trial()
+        for start in range(0, count, _BLOCK):
+            data = stored[start : start + _BLOCK]
+            many.run_block(Block(range(start, start + len(data)), data))
+        assert (many.findings.tried, many.findings.differing) == (count, 0)
+
+    columns, itself = in_turn(lambda: _seconds(together), lambda: _seconds(alone), rounds)
+    figures = {
+        "by_columns_microseconds": [each / count * 1e6 for each in columns],
+        "by_itself_microseconds": [each / count * 1e6 for each in itself],
+    }
+    what = f"a dry run of {kind.name} by columns"
+    ratio = median_ratio(itself, columns)
+    return Result(what, "values/s against one by one", ratio, "at least", 4.0, figures)
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    before = time.process_time()
+    work()
+    return time.process_time() - before
 
 
 def _backfill(kind: RecordKind, count: int, rounds: int) -> Result:

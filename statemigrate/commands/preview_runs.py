@@ -181,7 +181,7 @@ class PreviewRuns:
         read = [each for each in (old, new) if each is not None]
         recorded = self.material.recorder.record(read, self.folder / "inputs", self.session)
         runs = len(begun.controls) + 1
-        steps = _Steps(self.progress, runs * len(self.history.batches))
+        steps = _PreviewSteps(self.progress, runs * len(self.history.batches))
         controls = [
             self._run(old, start, f"control-{number}", recorded, steps, None)
             for number, start in enumerate(begun.controls)
@@ -231,7 +231,7 @@ class PreviewRuns:
         start: Path,
         name: str,
         recorded: Mapping[str, RecordedInput],
-        steps: _Steps,
+        steps: _PreviewSteps,
         like: Mapping[int, int] | None,
     ) -> Replayed:
         return replay(
@@ -459,7 +459,7 @@ def _named_in(function: Any) -> Iterator[Any]:
 
 
 @dataclass
-class _Steps:
+class _PreviewSteps:
     """Counts the batches that have run."""
 
     progress: Progress | None

@@ -30,7 +30,7 @@ class TrialColumns:
     """A path, and the way back where there is one, whose steps are all lenses in columns."""
 
     def __init__(
-        self, formats: Sequence[Format], forth: Sequence[Function], back: Sequence[_WayBack]
+        self, formats: Sequence[Format], forth: Sequence[Function], back: Sequence[_Return]
     ) -> None:
         self._formats, self._forth, self._back = formats, forth, back
         self._passed = 0
@@ -42,11 +42,11 @@ class TrialColumns:
         """None where a format or a step has no columns: values go one by one then."""
         formats = [old, *(step.format for step in path.steps)]
         forth = _functions(path.steps)
-        ways = [] if back is None else [_WayBack.of(back.steps, len(path.steps), 0)]
+        ways = [] if back is None else [_Return.of(back.steps, len(path.steps), 0)]
         # A single step's way back is the inverse that its law is about.
         for number, inverse in enumerate(inverses if len(path.steps) > 1 else ()):
             if inverse is not None:
-                ways.append(_WayBack.of([inverse], number + 1, number))
+                ways.append(_Return.of([inverse], number + 1, number))
         known = [each for each in ways if each is not None]
         if forth is None or not forth or len(known) < len(ways):
             return None
@@ -94,7 +94,7 @@ class TrialColumns:
 
 
 @dataclass(frozen=True)
-class _WayBack:
+class _Return:
     """Steps that take the values after ``start`` steps back to those after ``end``."""
 
     functions: Sequence[Function]
@@ -103,7 +103,7 @@ class _WayBack:
     end: int
 
     @classmethod
-    def of(cls, steps: Sequence[Step], start: int, end: int) -> _WayBack | None:
+    def of(cls, steps: Sequence[Step], start: int, end: int) -> _Return | None:
         functions = _functions(steps)
         formats = [step.format for step in steps]
         return None if functions is None else cls(functions, formats, start, end)
