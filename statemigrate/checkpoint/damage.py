@@ -28,13 +28,15 @@ PartitionHashes = Mapping[StatePlace, int | CheckpointError]
 """A hash of the keys and values of each partition, or the error of one that cannot be read."""
 
 
-def partition_hashes(files: Files, batch: int) -> PartitionHashes:
-    """Read all state of a batch.
+def partition_hashes(
+    files: Files, batch: int, shape: CheckpointShape | None = None
+) -> PartitionHashes:
+    """Read all state of a batch, which has the ``shape`` where the logs do not say it yet.
 
     A hash is the sum of the XXH3 of all keys with their values, in 128 bits: it does not depend on
     their order. Raises `CheckpointError` where the logs or the operators' metadata cannot be read.
     """
-    shape = describe(files, batch, restarts=False)
+    shape = describe(files, batch, restarts=False) if shape is None else shape
     found: dict[StatePlace, int | CheckpointError] = {}
     for operator in shape.operators:
         for place, store in enumerate(operator.stores):

@@ -514,11 +514,15 @@ def fork(
     )
 
 
-def fork_with_state(old: Files, computed: Files, new: Files, batch: int) -> Fork:
+def fork_with_state(
+    old: Files, computed: Files, new: Files, batch: int, check: Callable[[CheckpointShape], None]
+) -> Fork:
     """Fork a query at its ``batch``, with the state that another checkpoint has computed of it.
 
     Of ``old`` are the query, its offsets and what its sources keep, of ``computed`` the state after
-    the same batch. The log in ``new`` says that it is a repair. Raises as `fork`.
+    the same batch, whose shape ``check`` gets once all files are in ``new``, before that is a
+    checkpoint. The log in ``new`` says that it is a repair. Raises as `fork`, and what ``check``
+    raises.
     """
     check_separate(old, new)
     check_unclaimed(new)
@@ -548,6 +552,7 @@ def fork_with_state(old: Files, computed: Files, new: Files, batch: int) -> Fork
         _check_unused(new, {OWN})
         made.shut()
         total = _copied(computed, new, of_state, None) + _copied(old, new, rest, None)
+        check(shape)
         made.publish(old.get(METADATA))
     parts = (of_state, rest)
     count = sum(len(each.copied) + len(each.written) for each in parts) + 1

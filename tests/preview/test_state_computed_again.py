@@ -12,11 +12,12 @@ from click.testing import CliRunner
 from previewed_query import Query, events, named
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, StatemigrateError, doctor, init, open_state
+from statemigrate import CheckpointError, NewCode, StatemigrateError, doctor, init, open_state
 from statemigrate.checkpoint.logs.entries import FILE_IDS, HDFS_PROVIDER, PROVIDER
 from statemigrate.cli.main import main
 from statemigrate.commands.current import log
 from statemigrate.formats.arrow_values import plain_rows
+from statemigrate.rewrite import fork
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 HDFS = {PROVIDER: HDFS_PROVIDER}
@@ -133,6 +134,30 @@ def test_a_checkpoint_whose_files_are_gone_in_the_newest_batch_alone(query, tmp_
     assert [each.subject for each in done.findings] == [f"state of batch {done.batch}"]
     assert f"batches {done.batch} ran again" in done.did[0]
     assert rows(tmp_path / "new") == rows(query.checkpoint)
+
+
+def test_a_place_that_changes_what_is_copied_gets_no_checkpoint(spark, tmp_path, monkeypatch):
+    query = Query(spark, tmp_path / "query", code.minutes, "append", 1)
+    checkpoint = damaged(query, tmp_path / "damaged", 1)
+    copy, new = fork._copied, tmp_path / "new"
+
+    def losing(*args):
+        total = copy(*args)
+        for file in (new / "state").glob("0/1/**/*"):
+            if file.is_file():
+                file.write_bytes(b"")
+        return total
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fork, "_copied", losing)
+        with pytest.raises(CheckpointError) as refused:
+            repaired(query, checkpoint, new=new, apply=True)
+    assert (refused.value.code, refused.value.data["path"]) == ("SM-REPAIR-008", str(new))
+    with pytest.raises(CheckpointError):
+        open_state(new, migrations=None)
+    shutil.rmtree(new)
+    repaired(query, checkpoint, new=new, apply=True)
+    assert rows(new) == rows(query.checkpoint)
 
 
 def test_code_that_does_not_compute_what_the_query_has_is_refused(spark, tmp_path):
