@@ -154,8 +154,13 @@ class PlanRecord:
 
 def is_source_of(path: str, source: Any) -> bool:
     """Whether a source, as a batch's progress tells of it, reads the files at a path."""
+    return is_described_by(path, str(source.description))
+
+
+def is_described_by(path: str, text: str) -> bool:
+    """Whether Spark's text of a source is that of one that reads the files at a path."""
     # Spark writes a path with its scheme, which the path within its file system lacks.
-    return str(source.description).endswith((f"{path}]", f"{_as_pattern(path)}]"))
+    return text.endswith((f"{path}]", f"{_as_pattern(path)}]"))
 
 
 def _as_pattern(directory: str) -> str:

@@ -318,7 +318,7 @@ def lacks_control_source(files: ChunkFiles) -> bool:
 def has_control_source(files: ChunkFiles, offsets: Offsets) -> bool:
     """Whether the last of the query's sources, which have no names, is the backfill source."""
     # Pages have their source from the first day, whatever was adopted for another.
-    adoption = _newest(files.adoptions()) if files.operator is None else None
+    adoption = newest_adoption(files.adoptions()) if files.operator is None else None
     if adoption is not None:
         # Spark has given it the line that the adoption made room for.
         return adoption.progress == "adopted" and len(offsets.lines) == adoption.sources + 1
@@ -380,7 +380,8 @@ def _others(files: ChunkFiles) -> list[str | None]:
     return [each for each in operators if each != files.operator]
 
 
-def _newest(records: dict[str, bytes]) -> AdoptionRecord | None:
+def newest_adoption(records: dict[str, bytes]) -> AdoptionRecord | None:
+    """The last of what `ChunkFiles.adoptions` gives."""
     if not records:
         return None
     newest = max(records, key=lambda path: int(path.split("/")[-2]))

@@ -29,6 +29,7 @@ from statemigrate.native.chunks import (
 )
 from statemigrate.native.deployed import Work, work_of
 from statemigrate.native.pacing import Batch, ChunkTuner
+from statemigrate.native.source_order import stop_misplaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,7 +175,7 @@ def feed(spark: SparkSession, files: ChunkFiles) -> None:
 
 def _listener(spark: SparkSession) -> Feeding:
     if spark not in _LISTENERS:
-        _LISTENERS[spark] = Feeding(_work_reported_to(spark))
+        _LISTENERS[spark] = Feeding(_work_reported_to(spark), _order_checked_in(spark))
         spark.streams.addListener(_LISTENERS[spark])
         if has_jvm(spark):
             atexit.register(_stop, ref(spark), _LISTENERS[spark])
@@ -195,6 +196,24 @@ def before_first_batch(
 def _work_reported_to(spark: SparkSession) -> Callable[[str, int], Work | None]:
     # Connect has no accumulators, so its tasks report nothing.
     return partial(work_of, spark.sparkContext) if has_jvm(spark) else lambda *_: None
+
+
+def _order_checked_in(spark: SparkSession) -> Callable[[str, ChunkFiles], None]:
+    # Connect shows no plan.
+    session = ref(spark)
+
+    def check(query: str, files: ChunkFiles) -> None:
+        found = session()
+        if found is not None and has_jvm(found) and files.operator is None:
+            stop_misplaced(found, query, files, partial(_listen_again, found))
+
+    return check
+
+
+def _listen_again(spark: SparkSession) -> None:
+    listener = _LISTENERS[spark]
+    spark.streams.removeListener(listener)
+    spark.streams.addListener(listener)
 
 
 def _stop(session: ReferenceType[SparkSession], listener: Feeding) -> None:
@@ -248,9 +267,16 @@ class Feeding(StreamingQueryListener):
     other queries too, whose every batch would else cost a request a checkpoint.
     """
 
-    def __init__(self, work_of: Callable[[str, int], Work | None]) -> None:
-        """``work_of`` returns what the tasks of a query's batch have reported."""
-        self._work_of = work_of
+    def __init__(
+        self,
+        work_of: Callable[[str, int], Work | None],
+        check: Callable[[str, ChunkFiles], None] = lambda *_: None,
+    ) -> None:
+        """``work_of`` returns what the tasks of a query's batch have reported.
+
+        ``check`` gets the id of a query that starts, with its backfill source, and may stop it.
+        """
+        self._work_of, self._check = work_of, check
         self._feeders: dict[str, Feeder] = {}
         self._runs: dict[str, tuple[Feeder, ...]] = {}
         self._actions: list[_Action] = []
@@ -271,6 +297,11 @@ class Feeding(StreamingQueryListener):
         self._act(query)
         # A query with several operators on pages has a backfill source for each.
         feeders = tuple(each for each in list(self._feeders.values()) if _is_of(each, query))
+        for each in feeders:
+            try:
+                self._check(query, each.files)
+            except Exception:
+                _LOG.exception("the order of the sources of query %s was not looked at", query)
         if feeders:
             # Reports of an earlier run that come late say nothing of this one.
             others = {run: of for run, of in self._runs.items() if not {*of} & {*feeders}}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from previewed_code import Events, Means, Totals, WrongMeans, WrongTotals
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
 
 from statemigrate import migrated, paged, stateful, with_backfill
 
@@ -84,3 +86,81 @@ def paged_wrong_totals(events: Events):
 
 def paged_wrong_means(events: Events):
     return _paged(events, WrongMeans())
+
+
+def _stateful_pages(events, processor):
+    return stateful(
+        events,
+        by="k",
+        processor=processor,
+        output=OUTPUT,
+        checkpoint=CHECKPOINT,
+        migrations=MIGRATIONS,
+        pages=4,
+        operator="totals",
+    )
+
+
+def stateful_pages_totals(events: Events):
+    return _stateful_pages(events, Totals())
+
+
+def stateful_pages_means(events: Events):
+    return _stateful_pages(events, Means())
+
+
+def stateful_pages_wrong_totals(events: Events):
+    return _stateful_pages(events, WrongTotals())
+
+
+def stateful_pages_wrong_means(events: Events):
+    return _stateful_pages(events, WrongMeans())
+
+
+class Latest(StatefulProcessor):
+    """Keeps the newest id of a key."""
+
+    def init(self, handle):
+        self.latest = handle.getValueState("latest", "id BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        (latest,) = self.latest.get() if self.latest.exists() else (0,)
+        latest = max([latest, *(row.id for row in rows)])
+        self.latest.update((latest,))
+        yield Row(k=key[0], n=latest, sum=0)
+
+    def close(self):
+        pass
+
+
+def _two(first, second, processor):
+    """Both sides of a union keep state that migrates live, each with a source of backfills."""
+    parts = [
+        stateful(
+            events,
+            by="k",
+            processor=each,
+            output=OUTPUT,
+            checkpoint=CHECKPOINT,
+            migrations=MIGRATIONS,
+            operator=number,
+        )
+        for number, (events, each) in enumerate(((first, processor), (second, Latest())))
+    ]
+    return parts[0].union(parts[1])
+
+
+def two_totals(first: Events, second: Events):
+    return _two(first, second, Totals())
+
+
+def two_means(first: Events, second: Events):
+    return _two(first, second, Means())
+
+
+def two_wrong_totals(first: Events, second: Events):
+    return _two(first, second, WrongTotals())
+
+
+def two_wrong_means(first: Events, second: Events):
+    return _two(first, second, WrongMeans())

@@ -29,13 +29,17 @@ WAYS = {
                       code.backfilled_wrong_means),
     "paged": (code.paged_totals, code.paged_wrong_totals, code.paged_means,
               code.paged_wrong_means),
+    "stateful with pages": (code.stateful_pages_totals, code.stateful_pages_wrong_totals,
+                            code.stateful_pages_means, code.stateful_pages_wrong_means),
+    "two operators": (code.two_totals, code.two_wrong_totals, code.two_means,
+                      code.two_wrong_means),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_live_migration_is_previewed_on_a_copy(spark, tmp_path, scripts, way):
     totals, wrong_totals, means, wrong_means = WAYS[way]
-    query = Query(spark, tmp_path, totals, "update")
+    query = Query(spark, tmp_path, totals, "update", count=2 if way == "two operators" else 1)
     same = query.preview(totals, migrations=scripts)
     assert (same.path, same.noise, same.unexpected) == ("as it is", (), ())
     assert all(batch.stores[0].rows for batch in same.batches), "there was something to compare"

@@ -120,7 +120,7 @@ def test_lenses_in_a_chain_go_by_columns_up_and_down() -> None:
 
 def test_few_values_are_not_worth_loading_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = False
-    monkeypatch.setattr(column_way, "_is_loaded", lambda: loaded)
+    monkeypatch.setattr(column_way, "is_arrow_loaded", lambda: loaded)
     path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
     stored = [ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})] * 1_024
     assert path.columns is not None
