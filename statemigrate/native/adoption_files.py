@@ -24,8 +24,7 @@ from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, oper
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.native.chunks import ADOPTIONS
-from statemigrate.native.control_source import (
+from statemigrate.native.adoption_record import (
     FORMAT,
     AdoptionRecord,
     Progress,
@@ -33,6 +32,7 @@ from statemigrate.native.control_source import (
     altered,
     parse_record,
 )
+from statemigrate.native.chunks import ADOPTIONS
 from statemigrate.native.moved import uri_of
 
 

@@ -7,17 +7,17 @@ nothing to backfill: files of committed batches are removed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
 from statemigrate.deployment.code import is_on_copy, query_checkpoint
 from statemigrate.deployment.stored import gets_source
-from statemigrate.errors import CheckpointError, CorruptFileError, StartupError, UnsupportedError
-from statemigrate.files import Files, parse_json
+from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
+from statemigrate.files import Files
 from statemigrate.formats.struct.ddl import quoted
+from statemigrate.native.adoption_record import newest_adoption
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
 from statemigrate.native.control_rows import MARKER
@@ -179,66 +179,6 @@ def _nth(position: int, name: str, rest: tuple[Any, ...], named: dict[str, Any])
     return rest[position] if len(rest) > position else named.get(name)
 
 
-# The record of an adoption, ``statemigrate/adoption/<n>/record.json`` in the checkpoint.
-
-
-Progress = Literal["adopting", "adopted", "undoing", "undone"]
-
-FORMAT = 1
-"""The version of the record."""
-
-
-@dataclass(frozen=True)
-class SavedFile:
-    """An offset file that was changed: its batch, and the SHA-256 (hex) before and after."""
-
-    batch: int
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class AdoptionRecord:
-    """An adoption: how far it is, the number of sources before it, the files, and when (UTC)."""
-
-    progress: Progress
-    sources: int
-    files: tuple[SavedFile, ...]
-    since: str
-
-
-def parse_record(data: bytes, path: str) -> AdoptionRecord:
-    """Read what `Backup.write` wrote. Raises `CorruptFileError`."""
-    try:
-        return _record(parse_json(data))
-    except (ValueError, KeyError, TypeError) as error:
-        raise altered(path, f"JSON of format {FORMAT}", str(error)) from error
-
-
-def _record(document: Any) -> AdoptionRecord:
-    if document["format"] != FORMAT or document["progress"] not in get_args(Progress):
-        raise ValueError(f"format {document['format']}, progress {document['progress']}")
-    files = tuple(
-        SavedFile(int(each["batch"]), str(each["before"]), str(each["after"]))
-        for each in document["files"]
-    )
-    return AdoptionRecord(
-        document["progress"], int(document["sources"]), files, str(document["since"])
-    )
-
-
-def altered(path: str, expected: str, found: str) -> CorruptFileError:
-    """A file of an adoption is not what was written."""
-    return CorruptFileError(
-        "SM-ADOPT-016",
-        f"{path} is not what was written",
-        expected=expected,
-        found=found,
-        next_action="restore the file from a copy of the checkpoint",
-        path=path,
-    )
-
-
 # Whether a query has the backfill source, by its checkpoint alone.
 #
 # Spark goes on from a checkpoint only with as many sources as its offset log has lines, and says so
@@ -378,14 +318,6 @@ def _others(files: ChunkFiles) -> list[str | None]:
     if files.operator is not None and ChunkFiles(files.files).is_made():
         operators.append(None)
     return [each for each in operators if each != files.operator]
-
-
-def newest_adoption(records: dict[str, bytes]) -> AdoptionRecord | None:
-    """The last of what `ChunkFiles.adoptions` gives."""
-    if not records:
-        return None
-    newest = max(records, key=lambda path: int(path.split("/")[-2]))
-    return parse_record(records[newest], newest)
 
 
 NAME = "statemigrate_control"

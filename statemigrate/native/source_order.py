@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError
-from statemigrate.native.chunks import ChunkFiles, is_described_by, paged_in
-from statemigrate.native.control_source import newest_adoption
+from statemigrate.native.adoption_record import newest_adoption
+from statemigrate.native.chunks import ChunkFiles, is_described_by
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -45,19 +45,22 @@ def stop_misplaced(
     execution = started.streamingQuery()
     sources = list(_sources(execution.analyzedPlan()))
     own = [place for place, each in enumerate(sources) if is_described_by(files.path, each)]
-    if own and not _is_in_place(files, own[0], len(sources)):
+    if own and not _is_in_place(files, own, sources):
         error = _misplaced(files, sources, sources[own[0] + 1 :])
         _LOG.error("%s", error)
         _stop(session._jvm, execution, error, listen)
 
 
-def _is_in_place(files: ChunkFiles, place: int, count: int) -> bool:
+def _is_in_place(files: ChunkFiles, own: list[int], sources: list[str]) -> bool:
     """Whether the backfill source is where its line in the log is, or will be looked for."""
     adoption = newest_adoption(files.adoptions())
     if adoption is not None and adoption.progress == "adopted":
-        return place == adoption.sources
-    # Where operators on pages have sources too, each is known by what it has taken.
-    return place == count - 1 or bool(paged_in(files.files))
+        return own == [adoption.sources]
+    # Where operators on pages have sources too, in folders beside its own, each is known by what it
+    # has taken.
+    control = files.path.rpartition("/")[0]
+    others = [each for place, each in enumerate(sources) if place not in own]
+    return own == [len(others)] or (len(own) == 1 and any(f"{control}/" in each for each in others))
 
 
 def _sources(plan: Any) -> Iterator[str]:
