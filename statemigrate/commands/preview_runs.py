@@ -13,7 +13,7 @@ from statemigrate.checkpoint.logs.entries import read_entry
 from statemigrate.commands.new_code import NewCode, probed
 from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.deployment.code import Copy, named_object, running_on_copy
-from statemigrate.errors import CodeError, UnsupportedError
+from statemigrate.errors import CheckpointError, CodeError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.open import files_to_read, open_files
 from statemigrate.preview.comparison import (
@@ -96,8 +96,18 @@ class StateOptions:
         """The revision that each store with scripts is deployed with, by a checkpoint's state."""
         from statemigrate.commands.status import status
 
-        scripted = self.scripted
-        found = status(checkpoint, self.project).stores if scripted else ()
+        scripted, project = self.scripted, self.project
+        if not scripted:
+            return {}
+        try:
+            found = status(checkpoint, project).stores
+        except CheckpointError as error:
+            # A query with several such operators is looked at operator by operator.
+            numbers = error.data.get("operators")
+            if error.code != "SM-STATE-026" or not numbers:
+                raise
+            every = [status(checkpoint, replace(project, operator=each)) for each in numbers]
+            found = tuple(store for each in every for store in each.stores)
         return {each.store: each.target for each in found if each.store in scripted}
 
     def open(self, checkpoint: str, batch: int) -> StateTables:

@@ -134,20 +134,18 @@ class Latest(StatefulProcessor):
 
 
 def _two(first, second, processor):
-    """Both sides of a union keep state that migrates live, each with a source of backfills."""
-    parts = [
-        stateful(
-            events,
-            by="k",
-            processor=each,
-            output=OUTPUT,
-            checkpoint=CHECKPOINT,
-            migrations=MIGRATIONS,
-            operator=number,
-        )
-        for number, (events, each) in enumerate(((first, processor), (second, Latest())))
-    ]
-    return parts[0].union(parts[1])
+    """Both sides of a union keep state; that of the second one migrates live."""
+    latest = first.groupBy("k").transformWithState(Latest(), OUTPUT, "Update", "None")
+    live = stateful(
+        second,
+        by="k",
+        processor=processor,
+        output=OUTPUT,
+        checkpoint=CHECKPOINT,
+        migrations=MIGRATIONS,
+        operator=1,
+    )
+    return latest.union(live)
 
 
 def two_totals(first: Events, second: Events):
