@@ -66,7 +66,8 @@ def _is_in_place(files: ChunkFiles, own: list[int], sources: list[str]) -> bool:
 def _sources(plan: Any) -> Iterator[str]:
     """The streams that a plan reads, in Spark's order."""
     children = plan.children()
-    if not children.size() and plan.isStreaming():
+    # What stands for a WITH of SQL is a leaf that streams too, and no source.
+    if not children.size() and str(plan.getClass().getSimpleName()).startswith("Streaming"):
         yield str(plan.toString()).strip()
     for place in range(children.size()):
         yield from _sources(children.apply(place))

@@ -173,6 +173,24 @@ def test_behind_the_querys_own_sources_it_goes_on_where_each_has_been(query, mig
     assert query.sums() == query.expected
 
 
+def test_a_stream_that_sql_names_by_with_counts_once(query, migrations):
+    (migrations / "versions" / "aaaa11112222_total.py").unlink()
+
+    def beside(tallied):
+        query.stream("b").createOrReplaceTempView("b")
+        text = "WITH own AS (SELECT * FROM b) SELECT * FROM own"
+        other = query.spark.sql(text).groupBy("g")
+        other = other.transformWithState(Others(), OUTPUT, "Update", "None")
+        return other.union(tallied)
+
+    query.feed()
+    query.run(beside(query.plain("a", "k", Totals())))
+    for _ in range(2):
+        query.feed()
+        query.run(beside(query.live("a", "k", Totals(), migrations, 1)))
+    assert query.sums() == query.expected
+
+
 def test_a_new_query_is_refused_too_since_its_next_start_would_not_find_the_source(
     query, migrations
 ):
