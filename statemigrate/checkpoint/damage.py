@@ -49,6 +49,29 @@ def partition_hashes(
     return found
 
 
+def require_state(
+    files: Files, batch: int, expected: PartitionHashes, shape: CheckpointShape
+) -> None:
+    """Raise `CheckpointError` unless files that will be a checkpoint have the state expected."""
+    found: PartitionHashes = {}
+    cause: FileNotFoundError | None = None
+    try:
+        found = partition_hashes(files, batch, shape)
+    except FileNotFoundError as error:
+        cause = error
+    differing = [each for each in expected if found.get(each) != expected[each]]
+    if differing or found.keys() != expected.keys():
+        raise CheckpointError(
+            "SM-REPAIR-008",
+            f"the state in {files.location} is not the one that was computed",
+            expected="the same keys and values in each partition",
+            found=f"others in {len(differing)} of {len(expected)} partitions",
+            next_action="look whether the place loses or changes files, remove it, and run the "
+            "same command again; it is not a checkpoint, and the old one is as it was",
+            path=files.location,
+        ) from cause
+
+
 def _hash(
     files: Files, shape: CheckpointShape, operator: OperatorShape, place: int, partition: int
 ) -> int:

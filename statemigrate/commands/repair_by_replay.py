@@ -12,13 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.damage import PartitionHashes, StateDamage, partition_hashes
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.damage import (
+    PartitionHashes,
+    StateDamage,
+    partition_hashes,
+    require_state,
+)
 from statemigrate.commands.new_code import NewCode, check_inputs
 from statemigrate.commands.preview import material_of, openers_of
 from statemigrate.commands.preview_runs import CodeReader, Material, StateOptions
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.native.adoption import require_stopped
 from statemigrate.native.adoption_files import OffsetLog
@@ -101,7 +104,7 @@ class ReplayRepair:
             computed = open_files(first.checkpoint)
             hashes = partition_hashes(computed, self.damage.batch)
             compared = self._compared(hashes)
-            check = partial(self._check_copied, target, hashes)
+            check = partial(require_state, target, self.damage.batch, hashes)
             fork = fork_with_state(files, computed, target, self.damage.batch, check)
         return RepairedState(fork, len(hashes), compared)
 
@@ -160,23 +163,6 @@ class ReplayRepair:
                 )
             count += 1
         return count
-
-    def _check_copied(
-        self, target: Files, computed: PartitionHashes, shape: CheckpointShape
-    ) -> None:
-        """Raise `CheckpointError` unless what will be a checkpoint has the state as computed."""
-        found = partition_hashes(target, self.damage.batch, shape)
-        if found != computed:
-            places = [each for each in computed if found.get(each) != computed[each]]
-            raise CheckpointError(
-                "SM-REPAIR-008",
-                f"the state in {target.location} is not the one that was computed",
-                expected="the same keys and values in each partition",
-                found=f"others in {len(places)} of {len(computed)} partitions",
-                next_action="look whether the place loses or changes files, remove it, and run the "
-                "same command again; it is not a checkpoint, and the old one is as it was",
-                path=target.location,
-            )
 
     def _migrates_live(self) -> UnsupportedError:
         return UnsupportedError(

@@ -115,8 +115,9 @@ def _advice(files: ChunkFiles) -> str:
         )
     undo = ""
     if files.adoptions():
-        place = argument(files.checkpoint)
-        undo = f"`statemigrate backfill {place} --prepare --undo --apply`, then "
+        undo = (
+            f"`statemigrate backfill {argument(files.checkpoint)} --prepare --undo --apply`, then "
+        )
     return (
         f"no batch has run: {undo}migrate this operator by touch, with migrated on its processor "
         "and neither stateful nor with_backfill, or with `statemigrate rewrite`; leave the order "
