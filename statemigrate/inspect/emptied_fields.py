@@ -108,8 +108,8 @@ class Flow:
 
     def __init__(self, old: Format, step: Step) -> None:
         self._old, self._step = old, step
-        self._leaves = [each for each in field_addresses(step.format.schema) if each.is_leaf]
-        self.leaves = {each.path: each for each in self._leaves}
+        every = field_addresses(step.format.schema)
+        self.leaves = {each.path: each for each in every if each.is_leaf}
 
     def into(self, address: FieldAddress, value: Value) -> dict[str, Count]:
         """Those that come out otherwise where the field is another."""
@@ -122,8 +122,8 @@ class Flow:
             result = self._result(other)
             if result is None:
                 # It has looked at the field, and nothing says for which of them.
-                return {each.path: counter(each) for each in self._leaves}
-            for each in self._leaves:
+                return {each.path: counter(each) for each in self.leaves.values()}
+            for each in self.leaves.values():
                 if each.path in stable and result[each.path] != known[0][each.path]:
                     found.setdefault(each.path, counter(each))
         return found
@@ -146,7 +146,9 @@ class Flow:
             result = self._step.conformed(self._step.run(given))
         except TransformError:
             return None
-        return {each.path: repr(list(values_at(result, each.parts))) for each in self._leaves}
+        return {
+            each.path: repr(list(values_at(result, each.parts))) for each in self.leaves.values()
+        }
 
 
 class Emptied:

@@ -95,12 +95,13 @@ class TableColumns:
 
     def schema_of(self, names: Sequence[str]) -> pa.Schema:
         """Some of the columns and their types. Raises `ValueMismatchError` for a name of none."""
+        known = self.schema.names
         for name in names:
-            if name not in self.schema.names:
+            if name not in known:
                 raise ValueMismatchError(
                     "SM-VALUE-014",
                     f"there is no column {name}",
-                    expected=f"one of {', '.join(self.schema.names)}",
+                    expected=f"one of {', '.join(known)}",
                     found=name,
                     next_action="name columns of the table; `columns` has them all",
                     field=name,
@@ -115,15 +116,14 @@ class TableColumns:
 
     def _of_system(self, name: str, part: StorePart, rows: pa.RecordBatch) -> pa.Array:
         count = rows.num_rows
-        match name:
-            case "_index":
-                return rows["index"]
-            case "_partition":
-                return rows["partition_id"]
-            case "_revision":
-                return repeated(part.revision, count)
-            case "_batch":
-                return arrow_array(np.full(count, self.batch_id, np.int64))
+        if name == INDEX:
+            return rows["index"]
+        if name == PARTITION:
+            return rows["partition_id"]
+        if name == REVISION:
+            return repeated(part.revision, count)
+        if name == BATCH:
+            return arrow_array(np.full(count, self.batch_id, np.int64))
         expires = "expires_at" in rows.schema.names
         return rows["expires_at"] if expires else pa.nulls(count, EXPIRES_AT)
 

@@ -13,7 +13,7 @@ MIGRATIONS = "migrations"
 OUTPUT = "k STRING, n BIGINT, sum BIGINT"
 
 
-def _stateful(events, processor):
+def _stateful(events, processor, **options):
     return stateful(
         events,
         by="k",
@@ -21,6 +21,7 @@ def _stateful(events, processor):
         output=OUTPUT,
         checkpoint=CHECKPOINT,
         migrations=MIGRATIONS,
+        **options,
     )
 
 
@@ -89,16 +90,7 @@ def paged_wrong_means(events: Events):
 
 
 def _stateful_pages(events, processor):
-    return stateful(
-        events,
-        by="k",
-        processor=processor,
-        output=OUTPUT,
-        checkpoint=CHECKPOINT,
-        migrations=MIGRATIONS,
-        pages=4,
-        operator="totals",
-    )
+    return _stateful(events, processor, pages=4, operator="totals")
 
 
 def stateful_pages_totals(events: Events):
@@ -136,15 +128,7 @@ class Latest(StatefulProcessor):
 def _two(first, second, processor):
     """Both sides of a union keep state; that of the second one migrates live."""
     latest = first.groupBy("k").transformWithState(Latest(), OUTPUT, "Update", "None")
-    live = stateful(
-        second,
-        by="k",
-        processor=processor,
-        output=OUTPUT,
-        checkpoint=CHECKPOINT,
-        migrations=MIGRATIONS,
-        operator=1,
-    )
+    live = _stateful(second, processor, operator=1)
     return latest.union(live)
 
 
