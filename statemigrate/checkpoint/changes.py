@@ -13,13 +13,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.logs.entries import is_rocksdb
 from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
 from statemigrate.checkpoint.rows.keys import families_of
 from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.reading import read_state_changes
-from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState, among
+from statemigrate.checkpoint.stores.provider import StoredRows, provider_of
 
 Raw = tuple[Rows, Rows]
 """Keys and their values, as a store has them."""
@@ -48,19 +46,14 @@ class _Side:
         self.part = family.parts[partition]
 
     @cached_property
-    def state(self) -> RocksDBState:
-        """Its files as RocksDB has them."""
-        return RocksDBState(self.family.files, self.part.version, self.family.conf)
+    def state(self) -> StoredRows:
+        """Its rows as the store has them."""
+        conf = self.family.conf
+        return provider_of(conf).open(self.family.files, self.part.version, conf)
 
     def having(self, keys: Rows) -> Raw:
         """Those of the keys that are there, with their values."""
-        if is_rocksdb(self.family.conf):
-            return self.state.find(keys)
-        parts = []
-        for found, values in self.family.raw(self.partition):
-            places = among(found, keys)
-            parts.append((found.take(places), values.take(places)))
-        return _whole(iter(parts))
+        return self.state.find(keys)
 
 
 def _candidates(before: _Side, after: _Side) -> Rows | None:
@@ -72,12 +65,15 @@ def _candidates(before: _Side, after: _Side) -> Rows | None:
     names = _changes_between(after.family, old.version, new.version)
     parts: list[Rows] = []
     if names is None:
-        if not is_rocksdb(after.family.conf):
-            return None
         alone = set(old.version.shared) ^ set(new.version.shared)
-        parts += [each.state.keys_in(alone) for each in (before, after)]
+        for each in (before, after):
+            in_files = each.state.keys_in(alone)
+            if in_files is None:
+                return None
+            parts.append(in_files)
         names = sorted(set(old.version.changes) ^ set(new.version.changes))
-    for changes in read_state_changes(after.family.files, names, after.family.conf):
+    conf = after.family.conf
+    for changes in provider_of(conf).changes(after.family.files, names, conf):
         parts.append(changes.keys)
     keys = Rows.concat(parts)
     keys = Rows.from_arrow(keys.to_arrow().unique())
@@ -98,7 +94,7 @@ def _changes_between(
         )
     if old.has_ids or new.has_ids:
         return None
-    ending = "changelog" if is_rocksdb(family.conf) else "delta"
+    ending = provider_of(family.conf).changes_suffix
     first_version, last = sorted((old.version, new.version))
     names = [f"{new.folder}/{each}.{ending}" for each in range(first_version + 1, last + 1)]
     listed = {each.name for each in family.files.list(new.folder)}

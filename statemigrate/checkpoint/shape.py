@@ -11,19 +11,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import (
-    CommitEntry,
-    OffsetEntry,
-    codec_of,
-    is_avro,
-    is_rocksdb,
-    read_commit,
-    read_entry,
-)
+from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry, read_commit, read_entry
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.settings import codec_of, is_avro
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.operators.described import read_operator
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.stores.provider import provider_of
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 
@@ -51,7 +45,7 @@ def describe(
     offsets = {each: read_entry(files, each) for each in needed("offsets", at)}
     commits = {each: read_commit(files, each) for each in needed("commits", at)}
     conf = offsets[at].conf
-    is_rocksdb(conf), is_avro(conf), codec_of(conf)
+    provider_of(conf), is_avro(conf), codec_of(conf)
     found = tuple(_operators(files, offsets[at], at, operators or {}))
     _check_ids(files, commits[at], at, found)
     return CheckpointShape(query_id, at, offsets, commits, found)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.blocks import BYTES_IN_BLOCK
-from statemigrate.checkpoint.logs.entries import codec_of, is_avro, is_rocksdb
+from statemigrate.checkpoint.logs.settings import is_avro
 from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
 from statemigrate.checkpoint.operators.described import read_operator_entry, read_schema_files
 from statemigrate.checkpoint.operators.shapes import (
@@ -28,20 +28,13 @@ from statemigrate.checkpoint.operators.shapes import (
     labels,
     row_json,
 )
-from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
+from statemigrate.checkpoint.rows.buffers import Rows, arrow_array
 from statemigrate.checkpoint.rows.hashing import partition_of
 from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.shape import describe
-from statemigrate.checkpoint.stores.files import (
-    StoreVersion,
-    hdfs_version,
-    rocksdb_version,
-    store_folder,
-)
-from statemigrate.checkpoint.stores.reading import read_changes, read_hdfs_state, snapshot_of
-from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState, is_log
+from statemigrate.checkpoint.stores.files import StoredPartition, StoreVersion, store_folder
+from statemigrate.checkpoint.stores.provider import provider_of, row_layout
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files
 
@@ -61,20 +54,6 @@ class Schemas:
     key: int = 0
     value: int = 0
     older: Mapping[int, StructJson] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class StoredPartition:
-    """One partition of a store: its files, and the numbers of its column families.
-
-    ``keys`` is how many its snapshot has; None where no snapshot says it. ``has_log`` says that the
-    snapshot has rows in RocksDB's write-ahead log, which Spark's own reader alone replays.
-    """
-
-    version: StoreVersion
-    families: Mapping[str, int]
-    keys: int | None = None
-    has_log: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,28 +104,19 @@ class OperatorFamily:
     ) -> Iterator[tuple[Rows, Rows]]:
         """Keys and values as the store has them, with the number of the family before each key.
 
-        ``start`` and ``stop`` are keys as the store has them. They count for RocksDB alone, which
-        has keys in order; of the HDFS-backed provider the key ``start`` is given where both are.
-        Where not ``has_values`` the values may be empty.
+        ``start`` and ``stop``, which is left out, are keys as the store has them. Where not
+        ``has_values`` the values may be empty.
         """
         part = self.parts[partition]
-        if not is_rocksdb(self.conf):
-            for keys, values in read_hdfs_state(self.files, part.version, self.conf):
-                if stop is None:
-                    yield keys, values
-                else:
-                    same = pc.equal(keys.to_arrow(), pa.scalar(start, pa.large_binary()))
-                    places = np.flatnonzero(numpy_array(same))
-                    yield keys.take(places), values.take(places)
-            return
         number = self.number_in(partition)
-        if self.store.has_families and number is None:
+        provider = provider_of(self.conf)
+        if provider.has_families and self.store.has_families and number is None:
             self._check_numbers(partition)
             return
         if number is not None and not start:
             start = number.to_bytes(FAMILY, "little", signed=True)
             stop = _behind(start)
-        stored = RocksDBState(self.files, part.version, self.conf)
+        stored = provider.open(self.files, part.version, self.conf)
         yield from stored.rows(start, stop, values=has_values)
 
     def decode(self, partition: int, keys: Rows, values: Rows) -> Batch:
@@ -168,7 +138,7 @@ class OperatorFamily:
             yield self.decode(partition, keys, values)
 
     def _codecs(self, partition: int) -> tuple[KeyCodec, ValueCodec]:
-        layout, family = RowLayout.of(self.conf), self.family
+        layout, family = row_layout(self.conf), self.family
         key = KeyCodec(
             row_json(family.key),
             family.encoder,
@@ -198,7 +168,7 @@ class OperatorFamily:
         the schemas have and no snapshot has was not made.
         """
         part = self.parts[partition]
-        for changes in read_changes(self.files, part.version, self.conf):
+        for changes in provider_of(self.conf).changes(self.files, part.version.changes, self.conf):
             found = set(np.unique(families_of(changes.keys)).tolist())
             if unknown := found - set(part.families.values()):
                 path = f"{self.files.location}/{part.version.snapshot or part.version.folder}"
@@ -313,21 +283,18 @@ def stored_partition(
 
     Raises `CorruptFileError` where one is missing or is not what Spark writes.
     """
+    version = store_version(files, shape, operator, place, partition)
+    return provider_of(shape.conf).partition(files, version)
+
+
+def store_version(
+    files: Files, shape: CheckpointShape, operator: OperatorShape, place: int, partition: int
+) -> StoreVersion:
+    """Which files make a partition of an operator's store. Raises as `stored_partition`."""
     folder = store_folder(operator.number, partition, operator.stores[place].name)
-    if not is_rocksdb(shape.conf):
-        return StoredPartition(hdfs_version(files, folder, shape.batch + 1), {})
     ids = shape.commits[shape.batch].state_ids
     unique = None if not ids else ids[operator.number][partition][place]
-    version = rocksdb_version(files, folder, shape.batch + 1, unique, codec_of(shape.conf))
-    snapshot = snapshot_of(files, version)
-    if snapshot is None:
-        return StoredPartition(version, {})
-    return StoredPartition(
-        version,
-        dict(snapshot.families),
-        None if snapshot.keys < 0 else snapshot.keys,
-        any(is_log(each) for each in snapshot.shared),
-    )
+    return provider_of(shape.conf).version(files, folder, shape.batch + 1, shape.conf, unique)
 
 
 # Where Spark looks for a key.

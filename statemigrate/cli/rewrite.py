@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from statemigrate.checkpoint.logs.entries import (
-    HDFS_PROVIDER,
-    PARTITIONS,
-    PROVIDER,
-    ROCKSDB_PROVIDER,
-)
+from statemigrate.checkpoint.logs.settings import PARTITIONS, PROVIDER
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.cli.options import (
     Settings,
     apply_option,
@@ -116,7 +112,7 @@ def described_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--partitions", type=click.IntRange(min=1), help="Number of state partitions."
         ),
         click.option(
-            "--provider", type=click.Choice(["rocksdb", "hdfs"]), help="State store provider."
+            "--provider", type=click.Choice(list(PROVIDERS)), help="State store provider."
         ),
         click.option(
             "--conf",
@@ -175,13 +171,13 @@ def plan_or_make(
 
 def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     """What the options say, as the library's functions take it."""
-    from statemigrate.checkpoint.logs.entries import PROVIDER
+    from statemigrate.checkpoint.logs.settings import PROVIDER
     from statemigrate.rewrite.questions import RewriteAnswers
-    from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+    from statemigrate.rewrite.sources import RewriteOptions
 
     conf = named_values("--conf", given["conf"])
     if given["provider"]:
-        conf[PROVIDER] = PROVIDERS[given["provider"]]
+        conf[PROVIDER] = PROVIDERS[given["provider"]].class_name
     return {
         "target": new_code_of(given),
         "options": RewriteOptions(
@@ -264,7 +260,6 @@ def _operators(given: Iterable[str]) -> dict[int, int | None]:
 
 
 _SETTINGS = {PARTITIONS: "partitions", PROVIDER: "state store"}
-_STORES = {HDFS_PROVIDER: "HDFS-backed", ROCKSDB_PROVIDER: "RocksDB"}
 _NOTHING = "__dummy__"
 """The value of a row that has none."""
 _CHANGES = {
@@ -279,6 +274,11 @@ _CHANGES = {
 }
 
 
+def _labels() -> dict[str | None, str]:
+    """What people call a state store, by its class."""
+    return {each.class_name: each.label for each in PROVIDERS.values()}
+
+
 def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or which answer or command comes next."""
     plan = found.document
@@ -290,7 +290,7 @@ def print_rewriting(found: Rewriting) -> None:
     for each in found.warnings:
         print_sentence(each, mark="! ", style="bold yellow")
     for name, (before, after) in plan["settings"].items():
-        names = (_STORES.get(each, each) or "not set" for each in (before, after))
+        names = (_labels().get(each, each) or "not set" for each in (before, after))
         print_sentence(f"  {_SETTINGS.get(name, name)}: {' -> '.join(names)}")
     for source in plan["sources"]:
         _print_source(source)

@@ -96,12 +96,12 @@ def spark_when_needed(master: str | None = None) -> Iterator[Callable[[], SparkS
 def _started(master: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
     from statemigrate.cli.main import is_quiet, quiet_settings, start_java
-    from statemigrate.native.checkpoint import PROVIDER, ROCKSDB
 
     settings = {
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
-        PROVIDER: ROCKSDB,
+        PROVIDER: ROCKSDB_PROVIDER,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import PROVIDER, ROCKSDB_PROVIDER, is_avro
+from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER, is_avro
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.new_code import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.state import StoredPartition, stored_partition
+from statemigrate.checkpoint.state import stored_partition
+from statemigrate.checkpoint.stores.files import StoredPartition
 from statemigrate.files import Files
 from statemigrate.inspect.estimate import NATIVE_RATE
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import PARTITIONS
+from statemigrate.checkpoint.logs.settings import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.new_code import NewCode, Probed, check_inputs, meaning_files, probed

@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import FILE_IDS, read_commit, read_entry
+from statemigrate.checkpoint.logs.entries import read_commit, read_entry
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.settings import FILE_IDS, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.operators.described import (
     read_operator,
     read_operator_entry,
@@ -148,9 +149,6 @@ def _struct(schema: object) -> StructType:
 
 
 _VALUES = {"value": "value", "list": "list_element", "map": "user_map_value"}
-PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-"""The setting that names the state store, and the store that state variables need."""
 
 
 class SparkCheckpoint:
@@ -356,7 +354,7 @@ class SparkCheckpoint:
             raise StartupError(
                 "SM-START-020",
                 "transformWithState needs the RocksDB state store provider",
-                expected=f"{PROVIDER} = {ROCKSDB}",
+                expected=f"{PROVIDER} = {ROCKSDB_PROVIDER}",
                 found=provider or "Spark's default, which keeps state in files",
                 next_action=f"set {PROVIDER} before the query starts; a checkpoint that was "
                 "written by another provider is rewritten: `statemigrate rewrite "

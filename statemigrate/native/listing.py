@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemigrate.checkpoint.logs.entries import codec_of, read_commit, read_entry
+from statemigrate.checkpoint.logs.entries import read_commit, read_entry
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.settings import codec_of
 from statemigrate.checkpoint.stores.files import rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json, whole_number

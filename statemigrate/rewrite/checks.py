@@ -6,20 +6,17 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from statemigrate.checkpoint.logs.entries import (
+from statemigrate.checkpoint.logs.entries import CommitEntry, StateIds
+from statemigrate.checkpoint.logs.settings import (
     AGGREGATION_FORMAT,
     ENCODING,
     FILE_IDS,
     GROUPS_FORMAT,
     JOIN_FORMAT,
     PROVIDER,
-    CommitEntry,
-    StateIds,
     codec_of,
-    is_avro,
-    is_rocksdb,
 )
-from statemigrate.checkpoint.logs.entries import pinned as pinned_value
+from statemigrate.checkpoint.logs.settings import pinned as pinned_value
 from statemigrate.checkpoint.operators.catalogue import (
     JOIN_STORES,
     VARIABLES,
@@ -40,7 +37,7 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapping import RowLayout
+from statemigrate.checkpoint.stores.provider import provider_of, row_layout
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.rewrite.sources import RewriteOptions
 
@@ -112,9 +109,9 @@ def _check_settings(old: CheckpointShape, new: CheckpointShape) -> None:
 
 def _check_writable(new: CheckpointShape) -> None:
     codec_of(new.conf)
-    rocksdb = is_rocksdb(new.conf)
+    layout, provider = row_layout(new.conf), provider_of(new.conf)
     plain = [each for each in new.operators if kind_of(each.name) is not VARIABLES]
-    if rocksdb and is_avro(new.conf) and plain:
+    if layout.avro and plain:
         raise _unsupported(
             "SM-REWRITE-034",
             "Spark has state in the Avro encoding for transformWithState alone",
@@ -122,14 +119,13 @@ def _check_writable(new: CheckpointShape) -> None:
             f"avro, for operator {plain[0].number}, {plain[0].name}",
             f"add --conf {ENCODING}=unsaferow; Spark takes the encoding from the new checkpoint",
         )
-    layout = RowLayout.of(new.conf)
     for operator, family in _families(new):
-        if not rocksdb and operator.metadata_version > 1:
+        if not provider.has_families and operator.metadata_version > 1:
             raise _unsupported(
                 "SM-REWRITE-035",
                 f"the state of operator {operator.number}, {operator.name}, needs RocksDB",
                 "--provider rocksdb",
-                "the HDFS-backed provider",
+                f"the {provider.label} provider",
                 "keep RocksDB for this query",
             )
         # A type that cannot be written is refused here, and not by the first row.
@@ -182,16 +178,17 @@ def with_file_ids(
     """
     asked = options.conf.get(FILE_IDS)
     conf = options.pinned(old.conf)
-    if asked == "2" and not is_rocksdb(conf):
+    provider = provider_of(conf)
+    if asked == "2" and not provider.has_file_ids:
         raise UnsupportedError(
             "SM-REWRITE-012",
-            "the HDFS-backed provider has no files with ids",
+            f"the {provider.label} provider has no files with ids",
             expected=f"--provider rocksdb, for {FILE_IDS}=2",
             found=conf.get(PROVIDER, "no provider, which means the HDFS-backed one"),
             next_action="leave one of both out; nothing was written",
         )
     has_ids = old.commits[old.batch].state_ids is not None if asked is None else asked == "2"
-    if not (has_ids and is_rocksdb(conf) and operators):
+    if not (has_ids and provider.has_file_ids and operators):
         return commits
     ids = _ids(f"{old.query_id} {old.batch} {sorted(conf.items())}", operators)
     before = commits[old.batch]

@@ -18,10 +18,10 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.state import (
     OperatorFamily,
-    StoredPartition,
     stored_family,
     stored_partitions,
 )
+from statemigrate.checkpoint.stores.files import StoredPartition
 from statemigrate.files import LocalFiles, local_path
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.escaped_text import visible

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.logs.entries import codec_of, is_avro, read_commit
+from statemigrate.checkpoint.logs.entries import read_commit
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.settings import is_avro
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.operators.described import read_operator
 from statemigrate.checkpoint.operators.shapes import (
@@ -29,11 +30,10 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
-from statemigrate.checkpoint.rows.wrapping import RowLayout
-from statemigrate.checkpoint.state import OperatorFamily
+from statemigrate.checkpoint.state import OperatorFamily, stored_partition
 from statemigrate.checkpoint.stores.changelog import DELETE
-from statemigrate.checkpoint.stores.files import StoreVersion, rocksdb_version, store_folder
-from statemigrate.checkpoint.stores.reading import read_changes, snapshot_of
+from statemigrate.checkpoint.stores.files import store_folder
+from statemigrate.checkpoint.stores.provider import provider_of, row_layout
 from statemigrate.deployment import is_family_of
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
@@ -107,7 +107,7 @@ def deletions(
             if name is None:
                 unknown.add(batch)
                 continue
-            for number, raw in _deleted(files, shape, name, batch, codecs):
+            for number, raw in _deleted(files, shape, name, codecs):
                 chunks.append(retyped(codecs[number].decode(raw), kind))
     return Deletions(pa.chunked_array(chunks, kind), tuple(sorted(unknown)))
 
@@ -127,13 +127,8 @@ def _codecs(
     partition: int,
 ) -> dict[int, KeyCodec]:
     """What reads keys of the families, by the numbers that these have in a partition."""
-    ids = (shape.commits[shape.batch].state_ids or {}).get(operator.number)
-    unique = ids[partition][0] if ids else None
-    folder = store_folder(operator.number, partition)
-    version = rocksdb_version(files, folder, shape.batch + 1, unique, codec_of(shape.conf))
-    snapshot = snapshot_of(files, version)
-    numbers: Mapping[str, int] = {} if snapshot is None else snapshot.families
-    layout = RowLayout.of(shape.conf)
+    numbers = stored_partition(files, shape, operator, 0, partition).families
+    layout = row_layout(shape.conf)
     return {
         numbers[each.name]: KeyCodec(row_json(each.key), each.encoder, layout, numbers[each.name])
         for each in families
@@ -142,11 +137,9 @@ def _codecs(
 
 
 def _deleted(
-    files: Files, shape: CheckpointShape, name: str, batch: int, codecs: Mapping[int, KeyCodec]
+    files: Files, shape: CheckpointShape, name: str, codecs: Mapping[int, KeyCodec]
 ) -> Iterator[tuple[int, Rows]]:
-    folder = name.rpartition("/")[0]
-    version = StoreVersion(folder, batch + 1, None, (name,))
-    for changes in read_changes(files, version, shape.conf):
+    for changes in provider_of(shape.conf).changes(files, [name], shape.conf):
         keys = changes.keys.take(np.flatnonzero(changes.kinds == DELETE))
         if not len(keys):
             continue

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.logs.entries import codec_of, read_commit
+from statemigrate.checkpoint.logs.entries import read_commit
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators.catalogue import DEFAULT, is_derived, used_partitions
 from statemigrate.checkpoint.operators.described import read_operator
@@ -26,7 +26,8 @@ from statemigrate.checkpoint.operators.shapes import (
     OperatorShape,
     StructJson,
 )
-from statemigrate.checkpoint.stores.files import rocksdb_version, store_folder
+from statemigrate.checkpoint.stores.files import store_folder
+from statemigrate.checkpoint.stores.provider import provider_of
 from statemigrate.deployment import is_family_of, revision_in
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
@@ -260,7 +261,7 @@ def is_state_retained(
         for partition in range(used_partitions(operator)):
             unique = ids[partition][0] if ids else None
             folder = store_folder(operator.number, partition)
-            rocksdb_version(files, folder, batch + 1, unique, codec_of(shape.conf))
+            provider_of(shape.conf).version(files, folder, batch + 1, shape.conf, unique)
     except CheckpointError:
         # Spark removes files of old versions one by one: then the newest one has the family.
         return False

@@ -15,12 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from statemigrate.checkpoint.directory import EMBEDDED, MEANINGS, OWN, CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import (
-    codec_of,
-    is_rocksdb,
-    read_commit,
-    read_entry,
-)
+from statemigrate.checkpoint.logs.entries import read_commit, read_entry
 from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.operators.described import schema_files
@@ -33,7 +28,7 @@ from statemigrate.checkpoint.operators.metadata import (
 )
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.shape import describe
-from statemigrate.checkpoint.stores.files import hdfs_version, rocksdb_version, store_folder
+from statemigrate.checkpoint.state import store_version
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.event_log.events import STEP, Event, Stamp, Verb
 from statemigrate.event_log.log import StoreRevision, document_after, is_document, read_event
@@ -258,23 +253,12 @@ def is_last(old: Files, shape: CheckpointShape) -> bool:
 def state_files(old: Files, shape: CheckpointShape, operator: OperatorShape) -> list[str]:
     """The files of an operator's state. Raises `CorruptFileError` where one is missing."""
     partitions = _partitions(old, operator)
-    ids = (shape.commits[shape.batch].state_ids or {}).get(operator.number)
-    found: list[str] = []
-    for partition in range(partitions):
-        for place, store in enumerate(operator.stores):
-            folder = store_folder(operator.number, partition, store.name)
-            unique_id = ids[partition][place] if ids else None
-            found += _version(old, folder, shape, unique_id)
-    return found
-
-
-def _version(
-    old: Files, folder: str, shape: CheckpointShape, unique_id: str | None
-) -> tuple[str, ...]:
-    if not is_rocksdb(shape.conf):
-        return hdfs_version(old, folder, shape.batch + 1).names
-    codec = codec_of(shape.conf)
-    return rocksdb_version(old, folder, shape.batch + 1, unique_id, codec).names
+    return [
+        name
+        for partition in range(partitions)
+        for place in range(len(operator.stores))
+        for name in store_version(old, shape, operator, place, partition).names
+    ]
 
 
 def _partitions(old: Files, operator: OperatorShape) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import is_avro
+from statemigrate.checkpoint.logs.settings import is_avro
 from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
 from statemigrate.checkpoint.operators.shapes import OperatorShape
 from statemigrate.files import Files, local_path

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from statemigrate.checkpoint.logs.entries import PARTITIONS
+from statemigrate.checkpoint.logs.settings import PARTITIONS
 from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.rewrite.aggregates import KnownFunctions
 from statemigrate.rewrite.checks import (

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.logs.entries import FILE_IDS
+from statemigrate.checkpoint.logs.settings import FILE_IDS
 from statemigrate.checkpoint.operators.catalogue import DEFAULT, VARIABLES, is_timers, kind_of
 from statemigrate.checkpoint.operators.metadata import FIRST_METADATA, entry_of
 from statemigrate.checkpoint.operators.shapes import (

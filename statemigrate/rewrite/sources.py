@@ -10,15 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.checkpoint.logs.entries import (
-    FILE_IDS,
-    HDFS_PROVIDER,
-    PARTITIONS,
-    ROCKSDB_PROVIDER,
-    CommitEntry,
-    OffsetEntry,
-)
+from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry
 from statemigrate.checkpoint.logs.offsets import NO_OFFSET, Offsets, file_offset
+from statemigrate.checkpoint.logs.settings import (
+    FILE_IDS,
+    PARTITIONS,
+)
 from statemigrate.checkpoint.operators.shapes import CheckpointShape
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.questions import Asked, Question
@@ -247,10 +244,6 @@ def _shown(source: str, sources: NewSources) -> str:
 
 
 # What else a rewrite changes: settings that are pinned to the query, offsets, the watermark.
-
-
-PROVIDERS = {"rocksdb": ROCKSDB_PROVIDER, "hdfs": HDFS_PROVIDER}
-"""By the word for each in the command line."""
 
 
 @dataclass(frozen=True)

@@ -5,25 +5,16 @@ What a comparison says of one thing.
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
 from statemigrate.checkpoint.operators.catalogue import used_partitions, user_stores
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape, StoreShape
-from statemigrate.checkpoint.stores.files import (
-    LARGEST_ZIP,
-    check_archive,
-    hdfs_version,
-    rocksdb_version,
-    store_folder,
-)
-from statemigrate.checkpoint.stores.reading import read_hdfs_state
-from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
+from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.state import store_version
+from statemigrate.checkpoint.stores.provider import provider_of
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
@@ -242,10 +233,12 @@ class LoadedState:
     def damage(self, number: int) -> Iterator[CorruptFileError]:
         """What is wrong with the files of each store and partition, by a reading without Spark."""
         operator = next(each for each in self.shape.operators if each.number == number)
+        conf = self.shape.conf
         for partition in range(used_partitions(operator)):
             for place, store in enumerate(operator.stores):
                 try:
-                    self._read(operator, partition, place, store)
+                    version = store_version(self.files, self.shape, operator, place, partition)
+                    provider_of(conf).open(self.files, version, conf).check()
                 except CorruptFileError as error:
                     yield error.but(
                         summary=f"partition {partition} of store {store.name} cannot be loaded: "
@@ -253,20 +246,3 @@ class LoadedState:
                         store=store.name,
                         partition=partition,
                     )
-
-    def _read(self, operator: OperatorShape, partition: int, place: int, store: StoreShape) -> None:
-        folder = store_folder(operator.number, partition, store.name)
-        batch, conf = self.shape.batch, self.shape.conf
-        if not is_rocksdb(conf):
-            version = hdfs_version(self.files, folder, batch + 1)
-            for _ in read_hdfs_state(self.files, version, conf):
-                pass
-            return
-        ids = self.shape.commits[batch].state_ids
-        unique = ids[operator.number][partition][place] if ids else None
-        version = rocksdb_version(self.files, folder, batch + 1, unique, codec_of(conf))
-        for _ in RocksDBState(self.files, version, conf).rows():
-            pass
-        if version.snapshot is not None:
-            with io.BytesIO(self.files.get(version.snapshot, most=LARGEST_ZIP)) as source:
-                check_archive(source, f"{self.files.location}/{version.snapshot}")

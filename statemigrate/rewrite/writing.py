@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
+from statemigrate.checkpoint.logs.settings import codec_of
 from statemigrate.checkpoint.operators.catalogue import (
     COUNT,
     DEFAULT,
@@ -39,8 +39,8 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.values import ValueCodec, merged_values
-from statemigrate.checkpoint.rows.wrapping import RowLayout
-from statemigrate.checkpoint.stores.reading import SnapshotWriter
+from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter
+from statemigrate.checkpoint.stores.provider import provider_of, row_layout
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.local import LocalFiles
@@ -102,11 +102,34 @@ def _single(name: str, column: pa.Array) -> pa.StructArray:
     return pa.StructArray.from_arrays([column], [name])
 
 
-# A store of the HDFS-backed provider, written as one snapshot.
+class StoreWriter(Protocol):
+    """Writes one version of a store, whose keys come once over all calls.
+
+    Where it `is_snapshot`, the values of one key come together, and nothing is merged.
+    """
+
+    is_snapshot: bool
+
+    def put(self, keys: Rows, values: Rows) -> None:
+        """Take more rows."""
+        ...
+
+    def merge(self, keys: Rows, values: Rows) -> None:
+        """Append a value to those of each key, which was put before."""
+        ...
+
+    def close(self) -> dict[str, Path | bytes]:
+        """End it; the files by their names below the store."""
+        ...
 
 
 class HdfsStore:
-    """Writes version ``version`` of a store below ``scratch``, a new folder."""
+    """Writes a store of the HDFS-backed provider as one snapshot, below ``scratch``, a new folder.
+
+    It has whole values only.
+    """
+
+    is_snapshot = True
 
     def __init__(self, scratch: Path, version: int, codec: str) -> None:
         scratch.mkdir()
@@ -116,8 +139,12 @@ class HdfsStore:
         self._snapshot = SnapshotWriter(self._sink, codec)
 
     def put(self, keys: Rows, values: Rows) -> None:
-        """Take more rows, whose keys come once."""
+        """Take more rows."""
         self._snapshot.put(keys, values)
+
+    def merge(self, keys: Rows, values: Rows) -> None:  # noqa: ARG002
+        """Not there: a snapshot has each key once."""
+        raise AssertionError("a snapshot has values merged")
 
     def close(self) -> dict[str, Path | bytes]:
         """End it; the file by its name below the store."""
@@ -161,22 +188,8 @@ class StoreFiles:
     def __init__(self, place: StoreAddress, scratch: Path) -> None:
         self._store_address = place
         self._numbers = family_numbers(place.store)
-        internal = [name for name in self._numbers if is_internal(name)]
-        merges = any(each.is_list for each in place.store.families)
-        folder, codec = scratch / place.folder.replace("/", "-"), codec_of(place.conf)
-        self._out: RocksDBStore | HdfsStore = (
-            RocksDBStore(
-                folder,
-                place.version,
-                codec,
-                self._numbers,
-                internal,
-                merges=merges,
-                unique_ids=place.unique_ids,
-            )
-            if is_rocksdb(place.conf)
-            else HdfsStore(folder, place.version, codec)
-        )
+        folder = scratch / place.folder.replace("/", "-")
+        self._out = WRITERS[provider_of(place.conf).name](place, folder)
         self._codecs = {each.name: self._codecs_of(each) for each in place.store.families}
         self._shapes = {each.name: each for each in place.store.families}
 
@@ -207,9 +220,8 @@ class StoreFiles:
         owners = values.value_parent_indices().to_numpy()  # for each element its list
         key_rows = key_codec.encode(keys).take(owners)
         elements = value_codec.encode(values.flatten(), key_rows)
-        assert isinstance(self._out, RocksDBStore), "only RocksDB has lists"  # noqa: S101
         if self._out.is_snapshot:
-            delimiter = RowLayout.of(self._store_address.conf).delimiter
+            delimiter = row_layout(self._store_address.conf).delimiter
             self._out.put(*merged_values(key_rows, elements, owners, delimiter))
             return
         is_first = np.ones(len(owners), bool)
@@ -218,12 +230,36 @@ class StoreFiles:
         self._out.merge(key_rows.take(~is_first), elements.take(~is_first))
 
     def _codecs_of(self, family: FamilyShape) -> tuple[KeyCodec, ValueCodec]:
-        layout = RowLayout.of(self._store_address.conf)
+        layout = row_layout(self._store_address.conf)
         number = self._numbers.get(family.name) if self._store_address.store.has_families else None
         return (
             KeyCodec(with_labels(family.key), family.encoder, layout, number),
             ValueCodec(with_labels(family.value), layout, is_list=family.is_list),
         )
+
+
+def _rocksdb_store(place: StoreAddress, folder: Path) -> StoreWriter:
+    numbers = family_numbers(place.store)
+    return RocksDBStore(
+        folder,
+        place.version,
+        codec_of(place.conf),
+        numbers,
+        [name for name in numbers if is_internal(name)],
+        merges=any(each.is_list for each in place.store.families),
+        unique_ids=place.unique_ids,
+    )
+
+
+def _hdfs_store(place: StoreAddress, folder: Path) -> StoreWriter:
+    return HdfsStore(folder, place.version, codec_of(place.conf))
+
+
+WRITERS: Mapping[str, Callable[[StoreAddress, Path], StoreWriter]] = {
+    "rocksdb": _rocksdb_store,
+    "hdfs": _hdfs_store,
+}
+"""What makes the writer of a store in a new folder, by the name of its provider."""
 
 
 def family_numbers(store: StoreShape) -> dict[str, int]:

@@ -9,8 +9,8 @@ import pytest
 from state_queries import CHECKED, OPERATORS
 from support.committed_rows import rows_by_spark, rows_from_files
 
-from statemigrate.checkpoint.logs.entries import is_rocksdb
 from statemigrate.checkpoint.state import CommittedState
+from statemigrate.checkpoint.stores.provider import provider_of
 from statemigrate.files import LocalFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
@@ -42,7 +42,7 @@ def names(case):
 def test_every_row_is_the_one_that_spark_reads(spark, made, case):
     name, way, settings = case
     state = CommittedState(LocalFiles(made(name, way, **settings).checkpoint))
-    assert is_rocksdb(state.shape.conf) == (way != "hdfs")
+    assert (provider_of(state.shape.conf).name == "rocksdb") == (way != "hdfs")
     expected, found = rows_by_spark(spark, state), rows_from_files(state)
     assert expected.keys() <= found.keys()
     assert {family: found[family] for family in expected} == expected

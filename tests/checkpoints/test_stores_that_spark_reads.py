@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from statemigrate.checkpoint.logs.entries import CODEC, PROVIDER, has_checksums
+from statemigrate.checkpoint.logs.settings import CODEC, PROVIDER, has_checksums
 from statemigrate.checkpoint.rows.buffers import Rows, joined
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.files import hdfs_version, store_folder
-from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.rocksdb_writing import RocksDBStore
 from statemigrate.rewrite.writing import HdfsStore
@@ -45,7 +45,7 @@ def rewritten(root, target, way, codec, *, ids):
                 scratch = target.with_name(f"scratch-{folder.replace('/', '-')}")
                 writer = opened(scratch, shape.batch + 1, way, codec, ids=ids)
                 version = hdfs_version(files, folder, shape.batch + 1)
-                for keys, values in read_hdfs_state(files, version, shape.conf):
+                for keys, values in HdfsState(files, version, shape.conf).rows():
                     writer.put(*wrapped(way, keys, values))
                 for name, content in writer.close().items():
                     LocalFiles(target).put(f"{folder}/{name}", content)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from statemigrate.checkpoint.logs.entries import codec_of, is_rocksdb
+from statemigrate.checkpoint.logs.settings import codec_of
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.files import hdfs_version, rocksdb_version, store_folder
-from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.hdfs_state import HdfsState
+from statemigrate.checkpoint.stores.provider import provider_of
 from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.files import LocalFiles
 
@@ -25,9 +26,9 @@ def state_of(root, partition, store=0):
     shape = describe(files)
     (operator,) = shape.operators
     folder = store_folder(operator.number, partition, operator.stores[store].name)
-    if not is_rocksdb(shape.conf):
+    if provider_of(shape.conf).name != "rocksdb":
         version = hdfs_version(files, folder, shape.batch + 1)
-        return joined(read_hdfs_state(files, version, shape.conf))
+        return joined(HdfsState(files, version, shape.conf).rows())
     ids = shape.commits[shape.batch].state_ids
     unique_id = ids and ids[operator.number][partition][store]
     version = rocksdb_version(files, folder, shape.batch + 1, unique_id, codec_of(shape.conf))

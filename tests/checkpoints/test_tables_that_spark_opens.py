@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_stores_that_spark_reads import moved_sources, rows_of, wrapped
 
-from statemigrate.checkpoint.logs.entries import CODEC, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.settings import CODEC, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.values import merged_values
 from statemigrate.checkpoint.shape import describe
@@ -18,7 +18,7 @@ from statemigrate.checkpoint.stores.files import (
     rocksdb_version,
     store_folder,
 )
-from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 from statemigrate.errors import RewriteError
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.rocksdb_writing import RocksDBStore, SortedTables
@@ -37,7 +37,7 @@ def rewritten(root, target, *, run):
             scratch = target.with_name(f"scratch-{folder.replace('/', '-')}")
             store = RocksDBStore(scratch, shape.batch + 1, "zstd", {}, run=run)
             version = hdfs_version(files, folder, shape.batch + 1)
-            for keys, values in read_hdfs_state(files, version, shape.conf):
+            for keys, values in HdfsState(files, version, shape.conf).rows():
                 for at in range(len(keys)):
                     store.put(*wrapped("rocksdb", keys.slice(at, at + 1), values.slice(at, at + 1)))
             for name, content in store.close().items():

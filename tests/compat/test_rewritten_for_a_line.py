@@ -48,7 +48,7 @@ class Deployed:
         self.other, self.folder, self.function, self.mode = other, folder, function, mode
         names = ["input", "others"] if function is code.pairs else ["input"]
         self.feeds = [Feed(folder / each) for each in names]
-        self.conf = {PROVIDER: PROVIDERS[before], **conf}
+        self.conf = {PROVIDER: PROVIDERS[before].class_name, **conf}
         self.fed = 0
         self.feed(3)
         self.run(function, "old")
@@ -66,7 +66,7 @@ class Deployed:
         return self.other.run(self.feeds, named, place, self.mode, self.conf)
 
     def rewrite(self, spark, after, *arguments, **options):
-        conf = {PROVIDER: PROVIDERS[after]}
+        conf = {PROVIDER: PROVIDERS[after].class_name}
         old, new = self.folder / "old", self.folder / "new"
         made = rewritten(spark, old, new, *arguments, partitions=3, conf=conf, **options)
         assert verify(old, new, spark=spark).problems == ()

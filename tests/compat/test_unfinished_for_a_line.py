@@ -12,7 +12,7 @@ from statemigrate.files import LocalFiles
 
 pytestmark = [pytest.mark.spark, pytest.mark.compat]
 
-CONF = {PROVIDER: PROVIDERS["hdfs"]}
+CONF = {PROVIDER: PROVIDERS["hdfs"].class_name}
 WRITES = ("put", "replace", "create", "delete", "delete_folder")
 
 

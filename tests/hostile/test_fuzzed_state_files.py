@@ -21,7 +21,8 @@ from statemigrate.checkpoint.stores.changelog import (
     read_changelog,
 )
 from statemigrate.checkpoint.stores.files import read_snapshot
-from statemigrate.checkpoint.stores.reading import SnapshotWriter, fold, read_state_file
+from statemigrate.checkpoint.stores.folding import fold
+from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter, read_state_file
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, mutated
 

@@ -15,9 +15,9 @@ from statemigrate import open_state, status
 from statemigrate.checkpoint.codecs import decompressed
 from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
 from statemigrate.checkpoint.codecs.reading import PIECE
-from statemigrate.checkpoint.logs.entries import CODEC
+from statemigrate.checkpoint.logs.settings import CODEC
 from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.commands.new_script import baseline
 from statemigrate.deployment import StoredStore
@@ -208,7 +208,7 @@ def state_of(files: Any, name: str) -> Any:
     if name.endswith("changelog"):
         (found,) = RocksDBState(files, version, conf).rows()
     else:
-        (found,) = read_hdfs_state(files, version, conf)
+        (found,) = HdfsState(files, version, conf).rows()
     return found
 
 

@@ -15,16 +15,17 @@ from support.committed_rows import rows_by_spark, rows_from_files
 from systems.packages import Missing, jars
 
 from statemigrate import open_state, status
-from statemigrate.checkpoint.logs.entries import FILE_IDS, PROVIDER
+from statemigrate.checkpoint.logs.settings import FILE_IDS, PROVIDER
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.state import CommittedState
+from statemigrate.checkpoint.stores.provider import PROVIDERS, provider_of
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.commands.view import export
 from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, UnsupportedError
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.fork import fork
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 
@@ -179,8 +180,8 @@ def test_every_row_read_from_files_is_the_one_that_spark_reads(golden, spark, na
 
 def other_provider(shape) -> RewriteOptions:
     """The provider that the state is not in."""
-    is_rocksdb = "RocksDB" in shape.conf.get(PROVIDER, "")
-    return RewriteOptions(conf={PROVIDER: PROVIDERS["hdfs" if is_rocksdb else "rocksdb"]})
+    name = "hdfs" if provider_of(shape.conf).name == "rocksdb" else "rocksdb"
+    return RewriteOptions(conf={PROVIDER: PROVIDERS[name].class_name})
 
 
 @pytest.mark.parametrize("name", [f"{_V}4.0.0/hdfs/agg", f"{_V}4.0.0-checkpoint-v2/rocksdb/join1"])

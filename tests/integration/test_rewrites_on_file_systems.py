@@ -5,8 +5,9 @@ import json
 import pytest
 
 from statemigrate import fork
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = pytest.mark.integration
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -17,7 +18,7 @@ def test_a_fork_that_was_rewritten_there_goes_on_as_its_twin_does(spark, remote,
     assert run(spark, tmp_path, old, feed=1) != []
     run(spark, tmp_path, old, feed=2)
     fork(old, forked)
-    options = RewriteOptions(partitions=3, conf={PROVIDER: PROVIDERS["hdfs"]})
+    options = RewriteOptions(partitions=3, conf={PROVIDER: PROVIDERS["hdfs"].class_name})
     made = rewrite_checkpoint(
         forked, new, options=options, migrations=None, apply=True, spark=spark
     )

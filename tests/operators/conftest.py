@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.sessions import spark, use_folders
 
-from statemigrate.native.checkpoint import PROVIDER, ROCKSDB
+from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
 
 __all__ = ["spark"]
 
@@ -17,7 +17,7 @@ use_folders("operators", "spark")
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
 
 
-@pytest.fixture(scope="session", params=[HDFS, ROCKSDB], ids=["hdfs", "rocksdb"])
+@pytest.fixture(scope="session", params=[HDFS, ROCKSDB_PROVIDER], ids=["hdfs", "rocksdb"])
 def checkpoint_of(request, spark, tmp_path_factory) -> Callable[[str], Path]:
     """Give the checkpoint of a query by its name; each is run once on a provider."""
     from queries import run

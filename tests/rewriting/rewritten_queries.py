@@ -6,10 +6,11 @@ from collections import Counter
 
 from fed_queries import DDL, Feed, late_batch, moment, rows_of, run
 
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import rewrite_checkpoint
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 __all__ = [
     "DDL",
@@ -36,7 +37,7 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 def session_with(spark, provider, **conf):
     """One of its own settings."""
     session = spark.newSession()
-    session.conf.set(PROVIDER, PROVIDERS[provider])
+    session.conf.set(PROVIDER, PROVIDERS[provider].class_name)
     session.conf.set("spark.sql.session.timeZone", "UTC")
     for name, value in conf.items():
         session.conf.set(name, value)

@@ -42,7 +42,7 @@ def rewrite_at_random(spark, case: Case, folder: Path):
         scripts = ScriptFolder.create(folder / "migrations")
         (scripts.versions / "made_up.py").write_text(HEAD.format(case.store) + case.script)
         migrations = scripts.directory
-    conf = {PROVIDER: PROVIDERS[case.providers[1]], CODEC: case.codecs[1]}
+    conf = {PROVIDER: PROVIDERS[case.providers[1]].class_name, CODEC: case.codecs[1]}
     old, new = folder / "old", folder / "new"
     made = rewritten(spark, old, new, partitions=case.after, conf=conf, migrations=migrations)
     assert made.report.families[0].dropped == 0

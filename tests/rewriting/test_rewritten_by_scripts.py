@@ -7,8 +7,8 @@ import rewritten_code as code
 from rewritten_queries import PROVIDER, rewritten, rows_of, run, session_with
 from support.new_checkpoints import is_shut
 
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.errors import RewriteError, TransformError
-from statemigrate.rewrite.sources import PROVIDERS
 from statemigrate.scripts import ScriptFolder
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -172,7 +172,7 @@ def test_what_meets_is_merged_in_the_same_order_wherever_it_was_read(
             tmp_path / new,
             code.totals_of_initials,
             migrations=folder,
-            conf={PROVIDER: PROVIDERS[provider]},
+            conf={PROVIDER: PROVIDERS[provider].class_name},
             partitions=partitions,
         )
         rows = spark.read.format("statestore").load(str(tmp_path / new)).select("key", "value")

@@ -46,7 +46,7 @@ def test_files_get_ids_where_they_had_some_or_where_it_is_asked_for(spark, feed,
         assert (new / "state" / "0" / str(partition) / f"2_{unique_id}.changelog").is_file()
     found = run(with_ids, feed, code.totals, again)
     assert sorted(found) == [2, 3]
-    hdfs = {PROVIDER: PROVIDERS["hdfs"], IDS: "2"}
+    hdfs = {PROVIDER: PROVIDERS["hdfs"].class_name, IDS: "2"}
     with pytest.raises(UnsupportedError, match="has no files with ids"):
         rewritten(spark, old, tmp_path / "no", conf=hdfs)
 

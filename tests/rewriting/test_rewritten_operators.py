@@ -112,4 +112,4 @@ def goes_on_as_its_twin_does(spark, feeds, tmp_path, function, mode, way, *, par
 def session_conf(provider):
     from rewritten_queries import PROVIDER, PROVIDERS
 
-    return {PROVIDER: PROVIDERS[provider]}
+    return {PROVIDER: PROVIDERS[provider].class_name}

@@ -8,12 +8,13 @@ import rewritten_code as code
 from rewritten_queries import DDL, accepting, rows_of, run, session_with
 from seeding_code import Log, write_json
 
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.cli import main
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import verify
 from statemigrate.commands.seed import seed
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -32,7 +33,7 @@ def seeded(spark, new, tables, function, *accepted, provider="rocksdb", apply=Tr
         new,
         tables,
         target=new_code(function),
-        options=RewriteOptions(2, {PROVIDER: PROVIDERS[provider]}, **options),
+        options=RewriteOptions(2, {PROVIDER: PROVIDERS[provider].class_name}, **options),
         answers=accepting(*accepted, take=take, start=start),
         apply=apply,
         spark=spark,

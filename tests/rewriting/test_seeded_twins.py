@@ -14,12 +14,13 @@ from seeding_code import Log
 
 import statemigrate
 from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import verify
 from statemigrate.commands.seed import seed
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 
@@ -204,7 +205,7 @@ def begun(session, new, tables, function, inputs, answers=None, **options):
         new,
         said,
         target=NewCode(f"{function.__module__}:{function.__qualname__}", inputs),
-        options=RewriteOptions(3, {PROVIDER: PROVIDERS["rocksdb"]}, **options),
+        options=RewriteOptions(3, {PROVIDER: PROVIDERS["rocksdb"].class_name}, **options),
         answers=answers,
         apply=True,
         spark=session,

@@ -7,13 +7,13 @@ import json
 import zipfile
 from pathlib import Path
 
-from statemigrate.checkpoint.logs.entries import CODEC, PARTITIONS, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.settings import CODEC, PARTITIONS, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix, StructJson
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.stores.changelog import SparkChangelogWriter
-from statemigrate.checkpoint.stores.reading import SnapshotWriter
+from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter
 
 QUERY = "2b9f2f0e-0000-4000-8000-000000000000"
 SST = b"not really RocksDB's"

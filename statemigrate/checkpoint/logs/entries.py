@@ -1,9 +1,16 @@
-"""A whole entry of the offset log: the offsets, and what line 2 says of the batch.
+"""The entries of Spark's two logs: a batch that has begun, and a batch that is done.
 
-Line 2 is JSON: the watermark and the clock that the batch ran with, and the settings that are
-pinned to the query, which a restart takes from here and not from its session. Version 2 has the
-names and kinds of the sources there too. A key that is not known is refused, since a newer Spark
-means something by it. Format: ``OffsetSeqLog.scala``, ``OffsetSeq.scala`` of apache/spark.
+Line 2 of an entry of the offset log is JSON: the watermark and the clock that the batch ran with,
+and the settings that are pinned to the query, which a restart takes from here and not from its
+session. Version 2 has the names and kinds of the sources there too. Format: ``OffsetSeqLog.scala``,
+``OffsetSeq.scala`` of apache/spark.
+
+Line 1 of an entry of the commit log is its version, line 2 JSON. Version 1 has the watermark of the
+next batch. Version 2 adds ``stateUniqueIds``: for each operator, for each partition, the ids of the
+stores' files, where files of state have unique names (checkpoint format 2). Version 3 adds
+``sinkMetadataMap``. Format: ``CommitLog.scala`` of apache/spark.
+
+A key that is not known is refused, since a newer Spark means something by it.
 """
 
 from __future__ import annotations
@@ -118,14 +125,6 @@ def _control_batch(path: str, info: object) -> UnsupportedError:
     )
 
 
-# Spark's commit log: that a batch is done, and with which files of state.
-#
-# Line 1 is the version, line 2 JSON. Version 1 has the watermark of the next batch. Version 2 adds
-# ``stateUniqueIds``: for each operator, for each partition, the ids of the stores' files, where
-# files of state have unique names (checkpoint format 2). Version 3 adds ``sinkMetadataMap``. A key
-# that is not known is refused. Format: ``CommitLog.scala`` of apache/spark.
-
-
 StateIds = Mapping[int, tuple[tuple[str, ...], ...]]
 """By operator: of each partition the ids of its stores, in Spark's order of them."""
 
@@ -213,100 +212,4 @@ def _unknown(path: str, expected: str, found: str) -> CheckpointError:
         found=found,
         next_action="look at the file; restore it from a copy of the checkpoint if it was altered",
         path=path,
-    )
-
-
-# The settings that an offset log pins to its query, and what one means that it does not have.
-#
-# Spark takes them from the log on a restart, whatever the session says. A setting that is missing
-# has the value of the time before there was such a setting, not today's default. Source:
-# ``OffsetSeqMetadata`` in ``OffsetSeq.scala`` of apache/spark.
-
-
-PARTITIONS = "spark.sql.shuffle.partitions"
-_STREAMING = "spark.sql.streaming."
-PROVIDER = f"{_STREAMING}stateStore.providerClass"
-CODEC = f"{_STREAMING}stateStore.compression.codec"
-ENCODING = f"{_STREAMING}stateStore.encodingFormat"
-ROW_CHECKSUM = f"{_STREAMING}stateStore.rowChecksum.enabled"
-MERGE_OPERATOR = f"{_STREAMING}stateStore.rocksdb.mergeOperatorVersion"
-AGGREGATION_FORMAT = f"{_STREAMING}aggregation.stateFormatVersion"
-JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
-GROUPS_FORMAT = f"{_STREAMING}flatMapGroupsWithState.stateFormatVersion"
-FILE_IDS = f"{_STREAMING}stateStore.checkpointFormatVersion"
-"""Not pinned: the session of each run says it. Whether files have ids is in the commit log."""
-STRICT_DISTRIBUTION = f"{_STREAMING}statefulOperator.useStrictDistribution"
-
-_PACKAGE = "org.apache.spark.sql.execution.streaming.state."
-HDFS_PROVIDER = f"{_PACKAGE}HDFSBackedStateStoreProvider"
-ROCKSDB_PROVIDER = f"{_PACKAGE}RocksDBStateStoreProvider"
-
-WHERE_MISSING = {
-    PROVIDER: HDFS_PROVIDER,
-    CODEC: "lz4",
-    ENCODING: "unsaferow",
-    ROW_CHECKSUM: "false",
-    MERGE_OPERATOR: "1",
-    AGGREGATION_FORMAT: "1",
-    JOIN_FORMAT: "1",
-    GROUPS_FORMAT: "1",
-    STRICT_DISTRIBUTION: "false",
-}
-"""What a setting meant before offset logs had it."""
-_CODEC_CLASSES = {
-    "org.apache.spark.io.lz4compressioncodec": "lz4",
-    "org.apache.spark.io.lzfcompressioncodec": "lzf",
-    "org.apache.spark.io.snappycompressioncodec": "snappy",
-    "org.apache.spark.io.zstdcompressioncodec": "zstd",
-}
-CODECS = tuple(_CODEC_CLASSES.values())
-_ENCODINGS = ("unsaferow", "avro")
-
-
-def pinned(conf: Mapping[str, str], setting: str) -> str:
-    """The value of one of the settings of `WHERE_MISSING`."""
-    return conf.get(setting, WHERE_MISSING[setting])
-
-
-def is_rocksdb(conf: Mapping[str, str]) -> bool:
-    """Whether state is in RocksDB. Raises `UnsupportedError` for a provider that is not Spark's."""
-    provider = pinned(conf, PROVIDER)
-    if provider not in (HDFS_PROVIDER, ROCKSDB_PROVIDER):
-        raise _pinned_unknown(PROVIDER, provider, (HDFS_PROVIDER, ROCKSDB_PROVIDER))
-    return provider == ROCKSDB_PROVIDER
-
-
-def codec_of(conf: Mapping[str, str]) -> str:
-    """The short name of the codec of state files: one of `CODECS`.
-
-    Raises `UnsupportedError` for another one.
-    """
-    found = pinned(conf, CODEC).lower()
-    name = _CODEC_CLASSES.get(found, found)
-    if name not in CODECS:
-        raise _pinned_unknown(CODEC, found, CODECS)
-    return name
-
-
-def is_avro(conf: Mapping[str, str]) -> bool:
-    """Whether rows are Avro. Raises `UnsupportedError` for an encoding that is not known."""
-    encoding = pinned(conf, ENCODING).lower()
-    if encoding not in _ENCODINGS:
-        raise _pinned_unknown(ENCODING, encoding, _ENCODINGS)
-    return encoding == "avro"
-
-
-def has_checksums(conf: Mapping[str, str]) -> bool:
-    """Whether each row of state has a checksum."""
-    return pinned(conf, ROW_CHECKSUM).lower() == "true"
-
-
-def _pinned_unknown(setting: str, found: str, known: tuple[str, ...]) -> UnsupportedError:
-    return UnsupportedError(
-        "SM-STATE-001",
-        f"state with {setting} = {found} is not understood",
-        expected=f"one of {', '.join(known)}",
-        found=found,
-        next_action="such state can only be read by the Spark, and the classes, that wrote it",
-        setting=setting,
     )

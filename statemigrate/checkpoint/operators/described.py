@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statemigrate.checkpoint.logs.entries import (
+from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs.settings import (
     AGGREGATION_FORMAT,
     GROUPS_FORMAT,
     PARTITIONS,
     pinned,
 )
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
 from statemigrate.checkpoint.operators.catalogue import (
     AGGREGATION,
     DEFAULT,

@@ -17,13 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.logs.entries import (
-    MERGE_OPERATOR,
-    ROW_CHECKSUM,
-    is_avro,
-    is_rocksdb,
-    pinned,
-)
+from statemigrate.checkpoint.logs.settings import MERGE_OPERATOR, has_checksums, is_avro, pinned
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, joined, within
 from statemigrate.checkpoint.rows.unsafe_leaves import damaged
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
@@ -245,12 +239,11 @@ class RowLayout:
     delimiter: bytes = b""
 
     @staticmethod
-    def of(conf: Mapping[str, str]) -> RowLayout:
+    def of(conf: Mapping[str, str], *, rocksdb: bool) -> RowLayout:
         """The layout of a query with these pinned settings.
 
-        Raises `UnsupportedError` for a provider, an encoding or a merge operator that is not known.
+        Raises `UnsupportedError` for an encoding or a merge operator that is not known.
         """
-        rocksdb = is_rocksdb(conf)
         merging = pinned(conf, MERGE_OPERATOR)
         if merging not in _DELIMITERS:
             raise UnsupportedError(
@@ -260,7 +253,7 @@ class RowLayout:
                 found=merging,
                 next_action="leave the state as it is",
             )
-        checksums = pinned(conf, ROW_CHECKSUM).lower() == "true"
+        checksums = has_checksums(conf)
         # Spark encodes rows as Avro in RocksDB alone, whatever the setting says.
         return RowLayout(rocksdb, rocksdb and is_avro(conf), checksums, _DELIMITERS[merging])
 

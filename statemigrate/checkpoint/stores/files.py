@@ -217,6 +217,20 @@ class StoreVersion:
         return "_" in next(iter(self.names), "").rpartition("/")[2]
 
 
+@dataclass(frozen=True)
+class StoredPartition:
+    """One partition of a store: its files, and the numbers of its column families.
+
+    ``keys`` is how many its snapshot has; None where no snapshot says it. ``has_log`` says that the
+    snapshot has rows in RocksDB's write-ahead log, which Spark's own reader alone replays.
+    """
+
+    version: StoreVersion
+    families: Mapping[str, int]
+    keys: int | None = None
+    has_log: bool = False
+
+
 def store_folder(operator: int, partition: int, store: str = "default") -> str:
     """Where the files of a store are, below the checkpoint."""
     return f"state/{operator}/{partition}" + ("" if store == "default" else f"/{store}")

@@ -6,6 +6,7 @@ and the changes that are not in tables yet.
 
 from __future__ import annotations
 
+import io
 import tempfile
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
@@ -20,8 +21,14 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords
-from statemigrate.checkpoint.stores.files import SharedFile, StoreVersion
-from statemigrate.checkpoint.stores.reading import fold_state, read_changes, snapshot_of
+from statemigrate.checkpoint.stores.files import (
+    LARGEST_ZIP,
+    SharedFile,
+    StoreVersion,
+    check_archive,
+)
+from statemigrate.checkpoint.stores.folding import among, fold_state
+from statemigrate.checkpoint.stores.reading import read_changelogs, snapshot_of
 from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, ranges
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import Files
@@ -97,6 +104,15 @@ class RocksDBState:
                 ]
             )
 
+    def check(self) -> None:
+        """Read all rows, and RocksDB's small files, which rows are read without and Spark needs."""
+        for _ in self.rows():
+            pass
+        snapshot = self._version.snapshot
+        if snapshot is not None:
+            with io.BytesIO(self._files.get(snapshot, most=LARGEST_ZIP)) as source:
+                check_archive(source, f"{self._files.location}/{snapshot}")
+
     def _range(self, start: bytes, stop: bytes | None, has_values: bool) -> tuple[Rows, Rows]:
         found = [
             _within(each.records(blocks, values=has_values), start, stop)
@@ -152,12 +168,12 @@ class RocksDBState:
 
     @cached_property
     def _folded_changes(self) -> tuple[Rows, Rows]:
-        changes = read_changes(self._files, self._version, self._conf)
+        changes = read_changelogs(self._files, self._version.changes, self._conf)
         return _ordered(*fold_state(changes, self._conf))
 
     @cached_property
     def _changes(self) -> _Sorted:
-        return _Sorted.of(list(read_changes(self._files, self._version, self._conf)))
+        return _Sorted.of(list(read_changelogs(self._files, self._version.changes, self._conf)))
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -239,12 +255,6 @@ def _within(records: Records, start: bytes, stop: bytes | None) -> Records:
 def _chosen(records: Records, keys: Rows) -> Records:
     places = among(records.changes.keys, keys)
     return Records(_taken(records.changes, places), records.numbers[places])
-
-
-def among(keys: Rows, wanted: Rows) -> Integers:
-    """The places of those keys that are wanted."""
-    mask = pc.is_in(keys.to_arrow(), value_set=wanted.to_arrow())
-    return np.flatnonzero(numpy_array(mask)).astype(np.int64)
 
 
 def _is_plain(changes: ChangelogRecords) -> bool:

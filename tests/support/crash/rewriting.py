@@ -18,8 +18,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 _CONF = {
     "spark.app.name": "lives",
@@ -29,7 +30,7 @@ _CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.python.daemon.module": "support.crash.armed_daemon",
-    "spark.sql.streaming.stateStore.providerClass": PROVIDERS["rocksdb"],
+    "spark.sql.streaming.stateStore.providerClass": PROVIDERS["rocksdb"].class_name,
     "spark.python.worker.reuse": "false",
     "spark.sql.session.timeZone": "UTC",
 }

@@ -10,7 +10,7 @@ from support.arrow_rows import arrow
 from support.spark_checkpoints import struct
 
 from statemigrate.checkpoint.codecs import compressing
-from statemigrate.checkpoint.logs.entries import (
+from statemigrate.checkpoint.logs.settings import (
     CODEC,
     HDFS_PROVIDER,
     MERGE_OPERATOR,
@@ -32,7 +32,7 @@ from statemigrate.checkpoint.stores.changelog import (
     records,
 )
 from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.reading import read_hdfs_state
+from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import LocalFiles
@@ -91,7 +91,7 @@ class Store:
         if self.layout.rocksdb:
             found = list(RocksDBState(self._files, version, self._conf).rows())
         else:
-            found = list(read_hdfs_state(self._files, version, self._conf))
+            found = list(HdfsState(self._files, version, self._conf).rows())
         if not found:
             return {}
         keys, values = (Rows.concat(each) for each in zip(*found, strict=True))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores import reading as folding
+from statemigrate.checkpoint.stores import folding
 from statemigrate.checkpoint.stores.changelog import (
     DELETE,
     MERGE,
@@ -23,7 +23,8 @@ from statemigrate.checkpoint.stores.changelog import (
     version_of,
 )
 from statemigrate.checkpoint.stores.files import empty_snapshot, read_snapshot
-from statemigrate.checkpoint.stores.reading import SnapshotWriter, fold, read_state_file
+from statemigrate.checkpoint.stores.folding import fold
+from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter, read_state_file
 from statemigrate.errors import CorruptFileError, UnsupportedError
 
 LINEAGE = (LineageItem(4, "a-b"), LineageItem(5, "c-d"))

@@ -13,6 +13,7 @@ from statemigrate.checkpoint.operators.shapes import (
     PrefixScan,
     StoreShape,
 )
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.cli.rewrite import print_rewriting
 from statemigrate.commands.rewrite import Rewriting
 from statemigrate.errors import RewriteError
@@ -30,12 +31,12 @@ from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_columns import NewWindows, changed_keys
 from statemigrate.rewrite.windows import KeyMeaning
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-OPTIONS = RewriteOptions(conf={PROVIDER: PROVIDERS["rocksdb"]})
+OPTIONS = RewriteOptions(conf={PROVIDER: PROVIDERS["rocksdb"].class_name})
 KEY = struct("k STRING")
 GROUPS = operator(
     "applyInPandasWithState",

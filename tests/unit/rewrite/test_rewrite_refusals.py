@@ -7,6 +7,7 @@ import pytest
 from rewrite_shapes import CONF, aggregation, buffers, checkpoint, operator, struct
 
 from statemigrate.checkpoint.operators.shapes import FamilyShape, NoPrefix, TimestampPostfix
+from statemigrate.checkpoint.stores.provider import PROVIDERS
 from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.column_pairing import store_families as families_of
@@ -15,11 +16,11 @@ from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.reading import StateReader
 from statemigrate.rewrite.scripts import RewriteScripts
-from statemigrate.rewrite.sources import PROVIDERS, RewriteOptions
+from statemigrate.rewrite.sources import RewriteOptions
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
-ON_ROCKSDB = {PROVIDER: PROVIDERS["rocksdb"]}
+ON_ROCKSDB = {PROVIDER: PROVIDERS["rocksdb"].class_name}
 TOTALS = aggregation(struct("k STRING"), buffers(("sum", "long")))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.logs.entries import (
+from statemigrate.checkpoint.logs.settings import (
     HDFS_PROVIDER,
     MERGE_OPERATOR,
     PROVIDER,
@@ -26,6 +26,7 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec
 from statemigrate.checkpoint.rows.wrapping import RowLayout
+from statemigrate.checkpoint.stores.provider import row_layout
 from statemigrate.errors import CorruptFileError, UnsupportedError, ValueMismatchError
 from tests.support.unsafe_rows import field, row, schema_of, values
 
@@ -258,8 +259,8 @@ def test_an_empty_value_is_no_value_but_of_a_list():
 
 
 def test_the_layout_is_that_of_the_pinned_settings():
-    assert RowLayout.of({}) == RowLayout(rocksdb=False, delimiter=b",")
+    assert row_layout({}) == RowLayout(rocksdb=False, delimiter=b",")
     conf = {PROVIDER: ROCKSDB_PROVIDER, MERGE_OPERATOR: "2", ROW_CHECKSUM: "true"}
-    assert RowLayout.of(conf) == RowLayout(rocksdb=True, checksums=True, delimiter=b"")
+    assert row_layout(conf) == RowLayout(rocksdb=True, checksums=True, delimiter=b"")
     with pytest.raises(UnsupportedError, match="mergeOperatorVersion=3"):
-        RowLayout.of({PROVIDER: HDFS_PROVIDER, MERGE_OPERATOR: "3"})
+        row_layout({PROVIDER: HDFS_PROVIDER, MERGE_OPERATOR: "3"})
