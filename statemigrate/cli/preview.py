@@ -80,6 +80,24 @@ _UNASKED: Mapping[str, Any] = {
     help="How large the bundle may be, 1 GiB by default.",
 )
 @click.option(
+    "--mask",
+    metavar="COLUMN",
+    multiple=True,
+    help="With --save: replace the values of these columns; by default those of mask in the "
+    "configuration.",
+)
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="With --save: keep all rows of this fraction of the keys.",
+)
+@click.option(
+    "--sample-by",
+    metavar="COLUMN",
+    multiple=True,
+    help="With --sample: a column of the keys, in each source and in all state.",
+)
+@click.option(
     "--source",
     "sources",
     metavar="NAME=MODULE:FUNCTION",
@@ -123,6 +141,9 @@ def preview(  # noqa: PLR0913 - one parameter an option
     batches: int | None,
     save: str | None,
     max_bytes: int | None,
+    mask: tuple[str, ...],
+    sample: float | None,
+    sample_by: tuple[str, ...],
     sources: tuple[str, ...],
     watch: bool,
     markdown: bool,
@@ -155,12 +176,17 @@ def preview(  # noqa: PLR0913 - one parameter an option
 
     if max_bytes is not None and save is None:
         raise click.UsageError("--max-bytes is for --save.")
+    if (mask or sample is not None or sample_by) and save is None:
+        raise click.UsageError("--mask, --sample and --sample-by are for --save.")
+    if (sample is None) != (not sample_by):
+        raise click.UsageError("--sample and --sample-by need each other.")
     if watch and save is not None:
         raise click.UsageError("--watch follows a query, and --save runs nothing.")
     known = configuration()
     opened = named_values("--source", sources)
     if save is not None:
-        _save(settings, checkpoint, targets, save, batches, max_bytes, opened, given)
+        rows = {"mask": mask or known.mask, "sample": sample, "sample_by": sample_by}
+        _save(settings, checkpoint, targets, save, batches, max_bytes, opened, {**given, **rows})
         return
     asked = asked_for({**_UNASKED, **given})
     differs: list[bool] = []
@@ -226,6 +252,9 @@ def _save(
             max_bytes=max_bytes or MAX_BYTES,
             sources=sources,
             targets=targets,
+            mask=given["mask"],
+            sample=given["sample"],
+            sample_by=given["sample_by"],
             **settings.of_all(spark),
         )
     if settings.json:
@@ -233,6 +262,10 @@ def _save(
         return
     first, last = found.batches[0], found.batches[-1]
     print_sentence(f"{found.path}: batches {first} to {last}, {size_text(found.size)}")
+    if found.sample is not None:
+        print_sentence(f"It has the rows of {100 * found.sample:g} % of the keys.")
+    if found.masked:
+        print_sentence(f"Replaced by pseudonyms: {', '.join(found.masked)}.")
     print_sentence(
         f"Preview new code on it: `statemigrate preview {argument(found.path)} --code "
         f"MODULE:FUNCTION --old-code {argument(found.code)}`"

@@ -32,9 +32,11 @@ from statemigrate.preview.bundle import (
     open_bundle,
     save_bundle,
 )
+from statemigrate.preview.bundle_rows import BundleRows
 from statemigrate.preview.expectations import Expectations
 from statemigrate.preview.history import History, batches_after, last_batches
 from statemigrate.preview.inputs import RecordedInput, find_files
+from statemigrate.preview.key_sample import KeySample
 from statemigrate.preview.recording import BundledRecorder, Opener, SourceRecorder
 from statemigrate.preview.report import Preview
 from statemigrate.preview.workspace import workspace
@@ -82,6 +84,9 @@ def preview(
     migrations: str | Path | None = ...,
     targets: Mapping[str, str] | None = ...,
     stores: Mapping[str, str] | None = ...,
+    mask: Sequence[str] = ...,
+    sample: float | None = ...,
+    sample_by: Sequence[str] = ...,
     spark: Spark = ...,
     progress: Progress | None = ...,
 ) -> Bundle: ...
@@ -102,6 +107,8 @@ def preview(  # noqa: PLR0913 - all but the first by name
     targets: Mapping[str, str] | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
+    sample: float | None = None,
+    sample_by: Sequence[str] = (),
     watch: Watch | None = None,
     spark: Spark = None,
     progress: Progress | None = None,
@@ -118,7 +125,11 @@ def preview(  # noqa: PLR0913 - all but the first by name
     With ``save`` nothing is run. The state and the input of the batches are written to a bundle, a
     folder of that name, for the streams that ``target.code`` reads; it has at most ``max_bytes``.
     A bundle in place of ``checkpoint`` is previewed in the same way, on any machine. It has all its
-    batches: ``batches``, which is 20 by default, is for a checkpoint.
+    batches: ``batches``, which is 20 by default, is for a checkpoint. With ``mask`` the values of
+    columns with these names, in the state and in the input, have pseudonyms in the bundle; it is
+    not written if another column still has one of the values. With ``sample`` the bundle has all
+    rows of this fraction of the keys, by the columns ``sample_by``, which each source has, and by
+    which all state is grouped.
 
     Files are read again by their names. Any other source is opened by a function of yours from the
     Spark session to the stream: ``sources`` names it as ``MODULE:FUNCTION``, by the parameter of
@@ -128,7 +139,8 @@ def preview(  # noqa: PLR0913 - all but the first by name
     ``answers`` as for `rewrite`. Then, and where scripts migrate the state live, the state after
     the batches must also be the same whether it was migrated before them or after them.
     ``expected`` says by store and field what may differ, and is ``[tool.statemigrate.preview]`` on
-    the command line. ``mask`` names columns that have a hash in place of each value in examples.
+    the command line. Without ``save``, ``mask`` names columns that have a hash in place of each
+    value in examples.
 
     ``watch`` follows a running query. It gets each preview, and if it returns True the next batches
     are previewed once they are committed. Old and new code go on with the state that they have
@@ -160,7 +172,8 @@ def preview(  # noqa: PLR0913 - all but the first by name
         compare_checksums(bundle)
     state = StateOptions(migrations, targets or {}, stores or {}, session)
     if save is not None:
-        return _saved(Path(save), material, target, state, max_bytes)
+        rows = BundleRows(session, Mask.of(mask), _sample(sample, sample_by))
+        return _saved(Path(save), material, target, state, max_bytes, rows)
     with workspace("statemigrate-preview-") as folder:
         given = RewriteGiven(options, answers)
         runs = PreviewRuns(material, target, state, session, folder, progress, given)
@@ -232,8 +245,27 @@ def _of_bundle(bundle: Bundle) -> Material:
     return Material(bundle.path, files.location, files, history, BundledRecorder(bundle))
 
 
+def _sample(fraction: float | None, columns: Sequence[str]) -> KeySample | None:
+    if fraction is None and not columns:
+        return None
+    if fraction is None or not columns or not 0 < fraction < 1:
+        raise CheckpointError(
+            "SM-PREVIEW-031",
+            "the sample of keys is not one",
+            expected="a fraction between 0 and 1, and the columns that keys consist of",
+            found=f"sample={fraction}, sample_by={list(columns)}",
+            next_action="give both --sample and --sample-by, or none",
+        )
+    return KeySample(fraction, tuple(columns))
+
+
 def _saved(
-    path: Path, material: Material, target: NewCode, state: StateOptions, max_bytes: int
+    path: Path,
+    material: Material,
+    target: NewCode,
+    state: StateOptions,
+    max_bytes: int,
+    rows: BundleRows,
 ) -> Bundle:
     assert target.code is not None, "asked before"  # noqa: S101
     codes = CodeReader(target, material.history, state.spark, material.name)
@@ -250,4 +282,5 @@ def _saved(
         material.history,
         record,
         max_bytes,
+        rows,
     )

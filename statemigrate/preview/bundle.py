@@ -27,14 +27,16 @@ from statemigrate.files.documents import (
     unsealed,
 )
 from statemigrate.files.open import files_to_read, open_files
+from statemigrate.preview.bundle_rows import BundleRows
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
+from statemigrate.preview.state_copy import copy_state
 from statemigrate.preview.workspace import workspace
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.fork import fork_batches
 from statemigrate.rewrite.report import Checksum
 
-FORMAT = 2
+FORMAT = 3
 """The version of what a bundle looks like."""
 MANIFEST = "manifest.json"
 CHECKPOINT, INPUTS = "checkpoint", "inputs"
@@ -48,6 +50,8 @@ _SHAPE = {
     "before": VERSION,
     "batches": [VERSION],
     "folders": Table(Maybe(str)),
+    "masked": [str],
+    "sample": Maybe(float),
     "inputs": Table({"folder": str, "batches": [VERSION], "schema": dict}),
     "checksums": Table(Table({"rows": int, "checksum": str})),
     "files": Table({"size": int, "sha256": str}),
@@ -61,7 +65,8 @@ class Bundle:
     """A bundle on disk: the query's ``checkpoint``, its ``batches`` and how many bytes there are.
 
     ``code`` is the function whose streams were recorded. ``before`` is the batch whose state the
-    first of the batches follows.
+    first of the batches follows. ``masked`` are the fields that have pseudonyms, and ``sample`` is
+    the fraction of the keys that are there, None for all of them.
     """
 
     path: str
@@ -70,6 +75,8 @@ class Bundle:
     before: int
     batches: tuple[int, ...]
     size: int
+    masked: tuple[str, ...] = ()
+    sample: float | None = None
     folders: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     inputs: Mapping[str, RecordedInput] = field(default_factory=dict, repr=False)
     checksums: Mapping[int, StateChecksums] = field(default_factory=dict, repr=False)
@@ -88,6 +95,8 @@ class Bundle:
             "before": self.before,
             "batches": list(self.batches),
             "size": self.size,
+            "masked": list(self.masked),
+            "sample": self.sample,
         }
 
 
@@ -107,11 +116,13 @@ def save_bundle(
     history: History,
     record: Callable[[Path], Mapping[str, RecordedInput]],
     max_bytes: int,
+    rows: BundleRows,
 ) -> Bundle:
     """Make a bundle at ``path``, which appears whole or not at all; only its owner can read it.
 
-    ``record`` writes the rows of each source below a folder.
-    Raises `CheckpointError` where something is at ``path``, and for more than ``max_bytes``.
+    ``record`` writes the rows of each source below a folder; ``rows`` says which of them, and of
+    those of the state, the bundle has. Raises `CheckpointError` where something is at ``path``, for
+    more than ``max_bytes``, and for values that a mask leaves as they are.
     """
     if path.exists():
         raise _error(
@@ -123,10 +134,21 @@ def save_bundle(
     with workspace(f".{path.name}-", path.absolute().parent) as folder:
         made = folder / "bundle"
         made.mkdir(mode=0o700)
-        fork_batches(files, open_files((made / CHECKPOINT).as_uri()), numbers)
-        _check_size(made, path, max_bytes)
-        recorded = record(made / INPUTS)
-        checksums = {number: _checksums(checkpoint, number) for number in numbers}
+        copied = open_files((made / CHECKPOINT).as_uri())
+        masked: tuple[str, ...] = ()
+        if rows.are_all:
+            fork_batches(files, copied, numbers)
+            _check_size(made, path, max_bytes)
+            recorded = record(made / INPUTS)
+            checksums = {number: _checksums(checkpoint, number) for number in numbers}
+        else:
+            rows.check_state(files, numbers[-1])
+            whole = record(folder / INPUTS)
+            rows.check_inputs(files, numbers[-1], whole)
+            copy_state(files, copied, numbers, rows)
+            recorded = rows.inputs(whole, made / INPUTS)
+            masked = rows.check_masked(copied, numbers, recorded)
+            checksums = {number: _checksums(copied.location, number) for number in numbers}
         _shut(made)
         found = _hashes(made)
         _check_size(made, path, max_bytes)
@@ -138,6 +160,8 @@ def save_bundle(
             "before": numbers[0],
             "batches": numbers[1:],
             "folders": dict(history.folders),
+            "masked": list(masked),
+            "sample": None if rows.sample is None else rows.sample.fraction,
             "inputs": {
                 source: {
                     "folder": each.folder.relative_to(made / INPUTS).as_posix(),
@@ -208,6 +232,8 @@ def open_bundle(path: str | Path) -> Bundle:
         document["before"],
         tuple(document["batches"]),
         sum(each["size"] for each in document["files"].values()) + len(data),
+        tuple(document["masked"]),
+        document["sample"],
         document["folders"],
         inputs,
         checksums,

@@ -220,16 +220,24 @@ _KNOWN = {"metadata", "offsets", "commits", "sources", "state", "statemigrate", 
 
 
 def needed_files(
-    old: Files, new: Files, shape: CheckpointShape, *, with_sources: bool = True
+    old: Files,
+    new: Files,
+    shape: CheckpointShape,
+    *,
+    with_sources: bool = True,
+    with_state: bool = True,
 ) -> Needed:
     """What the query of ``shape`` needs in ``new`` to go on from its batch; without ``metadata``.
 
     Raises `CorruptFileError` where a file is missing, `UnsupportedError` for a source whose log
-    cannot be taken back to the batch. Without ``with_sources`` what sources keep is left out.
+    cannot be taken back to the batch. Without ``with_sources`` what sources keep is left out, and
+    without ``with_state`` the rows of state.
     """
     logs = [f"commits/{batch}" for batch in shape.commits]
     logs += [f"offsets/{batch}" for batch in shape.offsets]
-    state = [name for each in shape.operators for name in state_files(old, shape, each)]
+    state: list[str] = []
+    if with_state:
+        state = [name for each in shape.operators for name in state_files(old, shape, each)]
     described, rooted = _operator_files(old, new, shape)
     sources = SourceFiles()
     if with_sources:
@@ -557,16 +565,20 @@ def fork_state(old: Files, new: Files, batch: int) -> CheckpointShape:
     return shape
 
 
-def fork_batches(old: Files, new: Files, batches: Sequence[int]) -> None:
+def fork_batches(
+    old: Files, new: Files, batches: Sequence[int], *, with_state: bool = True
+) -> None:
     """Copy the state that a query had after each of some ``batches``, and the logs of these.
 
-    What its sources keep is left out. In the new place, which has the query's id, the last one of
-    the batches is the newest. Raises as `fork`.
+    What its sources keep is left out, and without ``with_state`` the rows of state too. In the new
+    place, which has the query's id, the last one of the batches is the newest. Raises as `fork`.
     """
     copied: dict[str, None] = {}
     written: dict[str, bytes] = {}
     for batch in sorted(batches):
-        needed = needed_files(old, new, describe(old, batch), with_sources=False)
+        needed = needed_files(
+            old, new, describe(old, batch), with_sources=False, with_state=with_state
+        )
         copied.update(dict.fromkeys(needed.copied))
         written.update(needed.written)
     _copied(old, new, Needed(tuple(name for name in copied if name not in written), written), None)

@@ -158,10 +158,11 @@ class RocksDBStore:
     ``internal`` are those that only Spark looks at. Rows have their keys once, over all calls.
     ``merges`` says that values will be merged.
     ``unique_ids`` are for checkpoint format 2: those of the version before and of this one, of
-    which the commit names the second.
+    which the commit names the second. With ``is_snapshot`` it is one file of the version, whose
+    lists come merged.
     """
 
-    def __init__(  # what a store is
+    def __init__(  # noqa: PLR0913 - what a store is
         self,
         scratch: Path,
         version: int,
@@ -171,6 +172,7 @@ class RocksDBStore:
         *,
         merges: bool = False,
         unique_ids: tuple[str, str] | None = None,
+        is_snapshot: bool = False,
         run: int = RUN,
     ) -> None:
         scratch.mkdir()
@@ -180,7 +182,7 @@ class RocksDBStore:
         self._before, self._this = _name(version - 1, before), _name(version, this)
         # Version 0 is empty by itself: there is none that tables could be before the first batch.
         # Spark takes the numbers of families from a snapshot, so the first version is one then.
-        self.is_snapshot = version == 1 and bool(families)
+        self.is_snapshot = is_snapshot or (version == 1 and bool(families))
         self._has_tables = version > 1 or not merges or self.is_snapshot
         self._path = scratch / f"{self._this}.changelog"
         self._sink = self._path.open("xb")

@@ -39,6 +39,7 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.values import ValueCodec, merged_values
+from statemigrate.checkpoint.state import Schemas
 from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter
 from statemigrate.checkpoint.stores.provider import provider_of, row_layout
 from statemigrate.errors import RewriteError
@@ -183,13 +184,25 @@ class StoreAddress:
 
 
 class StoreFiles:
-    """Takes the rows of a store, a batch at a time, and has its files in ``scratch`` at the end."""
+    """Takes the rows of a store, a batch at a time, and has its files in ``scratch`` at the end.
 
-    def __init__(self, place: StoreAddress, scratch: Path) -> None:
+    With ``is_snapshot`` they need no file of another version. ``schemas`` has the numbers of the
+    newest schemas of families, where rows in Avro are not of the first ones.
+    """
+
+    def __init__(
+        self,
+        place: StoreAddress,
+        scratch: Path,
+        *,
+        is_snapshot: bool = False,
+        schemas: Mapping[str, Schemas] | None = None,
+    ) -> None:
         self._store_address = place
         self._numbers = family_numbers(place.store)
         folder = scratch / place.folder.replace("/", "-")
-        self._out = WRITERS[provider_of(place.conf).name](place, folder)
+        self._out = WRITERS[provider_of(place.conf).name](place, folder, is_snapshot)
+        self._schemas = schemas or {}
         self._codecs = {each.name: self._codecs_of(each) for each in place.store.families}
         self._shapes = {each.name: each for each in place.store.families}
 
@@ -232,13 +245,20 @@ class StoreFiles:
     def _codecs_of(self, family: FamilyShape) -> tuple[KeyCodec, ValueCodec]:
         layout = row_layout(self._store_address.conf)
         number = self._numbers.get(family.name) if self._store_address.store.has_families else None
-        return (
-            KeyCodec(with_labels(family.key), family.encoder, layout, number),
-            ValueCodec(with_labels(family.value), layout, is_list=family.is_list),
+        schemas = self._schemas.get(family.name, Schemas())
+        key = KeyCodec(
+            with_labels(family.key), family.encoder, layout, number, schema_number=schemas.key
         )
+        value = ValueCodec(
+            with_labels(family.value),
+            layout,
+            is_list=family.is_list,
+            schema_number=schemas.value,
+        )
+        return key, value
 
 
-def _rocksdb_store(place: StoreAddress, folder: Path) -> StoreWriter:
+def _rocksdb_store(place: StoreAddress, folder: Path, is_snapshot: bool) -> StoreWriter:
     numbers = family_numbers(place.store)
     return RocksDBStore(
         folder,
@@ -248,18 +268,19 @@ def _rocksdb_store(place: StoreAddress, folder: Path) -> StoreWriter:
         [name for name in numbers if is_internal(name)],
         merges=any(each.is_list for each in place.store.families),
         unique_ids=place.unique_ids,
+        is_snapshot=is_snapshot,
     )
 
 
-def _hdfs_store(place: StoreAddress, folder: Path) -> StoreWriter:
+def _hdfs_store(place: StoreAddress, folder: Path, _: bool) -> StoreWriter:
     return HdfsStore(folder, place.version, codec_of(place.conf))
 
 
-WRITERS: Mapping[str, Callable[[StoreAddress, Path], StoreWriter]] = {
+WRITERS: Mapping[str, Callable[[StoreAddress, Path, bool], StoreWriter]] = {
     "rocksdb": _rocksdb_store,
     "hdfs": _hdfs_store,
 }
-"""What makes the writer of a store in a new folder, by the name of its provider."""
+"""What makes the writer of a store in a new folder, as a snapshot if so asked, by provider."""
 
 
 def family_numbers(store: StoreShape) -> dict[str, int]:

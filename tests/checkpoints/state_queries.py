@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import os
 import time
@@ -222,3 +223,28 @@ class StateQuery:
 
     def _sink(self, frame: Any, batch: int) -> None:
         self.output[batch] = sorted(map(repr, frame.collect()))
+
+
+AVRO = {"stateStore.encodingFormat": "avro"}
+COMMAS = {"stateStore.rocksdb.mergeOperatorVersion": "1"}
+ON_ROCKSDB = ["rocksdb", "changelogs", "rocksdb with ids", "changelogs with ids"]
+CASES = [
+    *((name, way, {}) for name in OPERATORS for way in ("hdfs", "rocksdb")),
+    *((name, "changelogs with ids", {}) for name in ("aggregation", "join", "sessions")),
+    *((name, "rocksdb with ids", CHECKED) for name in ("windows", "groups")),
+    ("aggregation", "hdfs", {"aggregation.stateFormatVersion": "1"}),
+    ("windows", "hdfs", CHECKED),
+    *(("join", way, {"join.stateFormatVersion": "3"}) for way in ON_ROCKSDB),
+    *(("join", way, {"join.stateFormatVersion": "4"}) for way in ON_ROCKSDB),
+    ("join", "changelogs", CHECKED | {"join.stateFormatVersion": "4"}),
+    *itertools.product(("variables", "expiring"), ON_ROCKSDB, ({}, AVRO)),
+    *itertools.product(("variables", "expiring"), ("rocksdb", "changelogs"), (CHECKED, COMMAS)),
+    ("expiring", "changelogs with ids", AVRO | CHECKED | COMMAS),
+]
+"""Each operator, provider, encoding, checkpoint format and state format that there is."""
+
+
+def case_name(case):
+    """A name for a case of the tests."""
+    name, way, settings = case
+    return "-".join([name, way, *(f"{n}={v}" for n, v in settings.items())]).replace(" ", "_")

@@ -24,6 +24,7 @@ class Query:
     mode: str
     count: int = 1
     batches: int = BATCHES
+    trigger: str = "availableNow"
 
     def __post_init__(self):
         self.name, self.checkpoint = named(self.function), self.folder / "checkpoint"
@@ -38,7 +39,7 @@ class Query:
         streams = [self.spark.readStream.schema(SCHEMA).json(str(each)) for each in self.inputs]
         writer = self.function(*streams).writeStream.format("noop").outputMode(self.mode)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        query = writer.trigger(availableNow=True).start()
+        query = writer.trigger(**{self.trigger: True}).start()
         assert query.awaitTermination(180)
 
     def preview(self, function, batches=3, old=True, migrations=None, place=None, **options):

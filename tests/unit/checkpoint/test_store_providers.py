@@ -99,7 +99,7 @@ class JsonWriter:
 
     is_snapshot = True
 
-    def __init__(self, place, folder):
+    def __init__(self, place, folder, is_snapshot):
         folder.mkdir()
         self._path = folder / f"{place.version}.json"
         self._rows: dict[str, str] = {}
