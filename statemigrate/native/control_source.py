@@ -243,7 +243,8 @@ def unrecorded_advice(checkpoint: str) -> str:
     return (
         "if the query ran with stateful or with_backfill, make the empty directory "
         f"{checkpoint}/{CHUNKS} again, in a bucket with an empty file {MADE} in it; if the last "
-        "source is the stream's own, let it take a file first"
+        "source is the stream's own, let it take a file first; a query that reads one stream twice "
+        "has no files of its own there: it migrates with migrated, which needs no backfill source"
     )
 
 

@@ -38,6 +38,7 @@ def test_reads_leave_values_where_they_are_when_told_so(deployments):
     assert sorted(seen) == [(f"k{number}", 1, 3 * number + 7, "first", 1) for number in range(8)]
 
 
+@pytest.mark.long
 def test_three_revisions_and_the_way_back(pipeline, scripts):
     deployments = Deployments(pipeline, scripts.write(nested=NESTED_SCRIPT))
     deployments.process(CENTS, batch("first", range(12)))

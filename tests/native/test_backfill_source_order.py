@@ -7,7 +7,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from statemigrate import init, migrated, open_state, stateful
+from statemigrate import CheckpointError, init, migrated, open_state, stateful
 from statemigrate.native.adoption import undo_adoption
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -200,3 +200,38 @@ def test_a_new_query_is_refused_too_since_its_next_start_would_not_find_the_sour
     query.refused(first.union(query.plain("b", "g", Others())))
     query.run(query.plain("b", "g", Others()).union(first))
     assert query.sums() == query.expected
+
+
+def test_a_query_that_reads_one_stream_twice_is_refused_and_migrates_as_it_is_advised(
+    query, migrations
+):
+    def twice(processor):
+        stream = query.stream("a")
+        every = stream.union(stream.where("g = 1"))
+        return every.groupBy("k").transformWithState(processor, OUTPUT, "Update", "None")
+
+    for _ in range(2):
+        query.feed()
+        query.run(twice(Totals()))
+    query.feed()
+    stream = query.stream("a")
+    with pytest.raises(CheckpointError) as refused:
+        stateful(
+            stream.union(stream.where("g = 1")),
+            by="k",
+            processor=NewTotals(),
+            output=OUTPUT,
+            checkpoint=query.checkpoint,
+            migrations=migrations,
+        )
+    assert refused.value.code == "SM-BACKFILL-009"
+    assert "reads one stream twice" in refused.value.next_action
+    query.run(twice(migrated(NewTotals(), migrations=migrations, checkpoint=query.checkpoint)))
+    rows = [(n, n + batch) for batch in range(query.batches) for n in range(20)]
+    rows += [each for each in rows if each[0] % 3 == 1]
+    expected = {
+        f"k{k}": (len(own), sum(own))
+        for k in range(5)
+        for own in [[value for n, value in rows if n % 5 == k]]
+    }
+    assert query.sums(migrations)["total"] == sorted((k, *each) for k, each in expected.items())

@@ -62,6 +62,7 @@ def deployed(events: Any) -> Any:
     return events.groupBy("key").transformWithState(code, OUTPUT, "Update", "None")
 
 
+@pytest.mark.long
 def test_state_that_began_to_migrate_comes_along_as_it_is_with_its_complements(
     life: _Life, tmp_path: Any
 ) -> None:

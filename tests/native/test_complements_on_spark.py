@@ -96,6 +96,7 @@ def _complements(life: _Life) -> Any:
     return store.complement
 
 
+@pytest.mark.long
 def test_every_field_is_that_of_a_twin_that_never_went(life: _Life) -> None:
     life.plain()
     life.run(NEW, 40)
@@ -109,6 +110,7 @@ def test_every_field_is_that_of_a_twin_that_never_went(life: _Life) -> None:
     life.check(OLD)
 
 
+@pytest.mark.long
 def test_complements_are_measured_stay_and_are_given_up(life: _Life) -> None:
     life.plain()
     life.check(NEW)

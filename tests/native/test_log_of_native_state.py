@@ -212,6 +212,7 @@ def test_plans_and_pauses_of_a_backfill_are_told(planned, scripts):
     )
 
 
+@pytest.mark.long
 def test_where_the_log_cannot_be_written_nothing_is_planned_or_paused(planned, scripts):
     at, folder = planned.checkpoint, scripts.directory
     backfill(at, migrations=folder, keys_per_chunk=5)

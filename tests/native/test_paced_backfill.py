@@ -102,6 +102,7 @@ def check_cuts(pipeline, plan):
     return found
 
 
+@pytest.mark.long
 def test_live_rows_and_chunks_end_with_every_key_migrated_once(spark, pipeline, scripts):
     folder = scripts.write()
     plan = backfill(pipeline.checkpoint, migrations=folder, share=0.25)

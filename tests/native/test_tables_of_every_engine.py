@@ -188,6 +188,7 @@ def test_browse_shows_each_store_and_counts_it_without_values(
         assert "30" in text_of(page(server))
 
 
+@pytest.mark.long
 def test_browse_beside_a_live_query_shows_each_batch_that_it_commits(spark, tmp_path):
     pipeline = NativePipeline(spark, tmp_path / "live")
     pipeline.feed(batch("first", range(4)))

@@ -71,6 +71,7 @@ def test_what_drop_duplicates_has_seen_are_keys_without_a_value(checkpoint_of, s
     assert found == {key: {} for key in by("customer", "region")}
 
 
+@pytest.mark.long
 def test_a_side_of_a_join_is_a_list_of_its_rows(checkpoint_of, spark):
     with open_state(checkpoint_of("join"), migrations=None, spark=spark) as state:
         assert state.stores == ("join-0.left", "join-0.right")

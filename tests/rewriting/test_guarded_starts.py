@@ -106,6 +106,7 @@ def test_code_that_means_something_else_does_not_start_and_leaves_no_trace(
     assert file_hashes(deployed.checkpoint) == before
 
 
+@pytest.mark.long
 def test_a_stream_that_is_joined_with_itself_starts_again_and_no_other_join_does(query):
     append = {"mode": "append"}
     query.run(code.joined_with_itself, **append)
@@ -282,6 +283,7 @@ def test_a_record_that_was_altered_is_named(query):
     assert caught.value.code == "SM-CHECKPOINT-024"
 
 
+@pytest.mark.long
 def test_complete_results_lack_what_a_watermark_has_removed_and_a_start_says_so(query):
     query.feed.add(ROWS, rows_of(("late", 1, 1000)), rows_of(("last", 1, 2000)))
 

@@ -38,6 +38,7 @@ def expected(batches, since):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("provider", ["rocksdb", "hdfs"])
 def test_one_more_column_and_other_partitions(spark, feed, tmp_path, provider):
     session = session_with(spark, provider)

@@ -48,6 +48,7 @@ def test_value_list_and_map_state_with_nested_values(spark, tmp_path):
     assert embedded.stored()["days"][None, 2, dt.date(2025, 3, 3), 2]["names"] == [None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("columns", "keys"),
     [

@@ -263,6 +263,7 @@ def _records_in(schema: Any) -> Any:
                 yield from _records_in(schema[key])
 
 
+@pytest.mark.long
 @settings(max_examples=600, deadline=None)
 @given(evolved())
 def test_fastavro_reads_every_old_value_that_is_called_readable(case: Any) -> None:

@@ -71,6 +71,7 @@ def test_every_value_has_the_same_bytes_by_both(pair: Any) -> None:
     assert format_.encode_many(values) == [format_.encode(value) for value in values]
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(schemas_with_values(), st.data())
 def test_what_is_not_of_its_type_is_taken_or_refused_by_both(pair: Any, data: Any) -> None:

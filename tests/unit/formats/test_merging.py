@@ -204,6 +204,7 @@ def nodes_of(type_, path=()):
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=600, deadline=None)
 @given(histories())
 def test_no_field_of_either_side_is_lost_without_being_named(history):

@@ -75,6 +75,7 @@ def written(fmt: Format, values: list[Value]) -> list[bytes]:
     return found
 
 
+@pytest.mark.long
 @settings(
     max_examples=40,
     deadline=None,

@@ -51,6 +51,7 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_way, "LOADING", 0)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_few")
 @settings(
     max_examples=80,

@@ -84,6 +84,7 @@ def test_every_value_arrives_unless_a_question_doubts_it(pair: FormatPair) -> No
         loaded.run("downgrade", value)
 
 
+@pytest.mark.long
 @settings(max_examples=40)
 @given(format_pairs())
 def test_the_whole_script_loads_and_migrates(scripts: ScriptFolder, pair: FormatPair) -> None:
