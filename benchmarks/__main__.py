@@ -19,6 +19,7 @@ from benchmarks import (
     pacing,
     pages,
     peers,
+    previews,
     rewrites,
     sharing,
     sizes,
@@ -43,6 +44,7 @@ _FULL = {
     "lenses": lenses.measure,
     "share": sharing.measure,
     "sizes": sizes.measure,
+    "previews": previews.measure,
     "cluster": cluster.measure,
 }
 # What needs an environment of its own is measured when it is named.
@@ -65,6 +67,7 @@ _QUICK = {
     "lenses": lambda: lenses.measure(1_000, 1, 20_000),
     "share": lambda: sharing.measure(1_000_000, 1_000, 1),
     "sizes": lambda: sizes.measure(100_000, 1),
+    "previews": lambda: previews.measure(3, 200, 2),
     "cluster": lambda: cluster.measure(5_000, 20, 2),
 }
 _NAMED_QUICK = {

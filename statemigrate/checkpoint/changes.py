@@ -17,7 +17,7 @@ from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
 from statemigrate.checkpoint.rows.keys import families_of
 from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.provider import StoredRows, provider_of
+from statemigrate.checkpoint.stores.provider import StoreReader, provider_of
 
 Raw = tuple[Rows, Rows]
 """Keys and their values, as a store has them."""
@@ -46,7 +46,7 @@ class _Side:
         self.part = family.parts[partition]
 
     @cached_property
-    def state(self) -> StoredRows:
+    def state(self) -> StoreReader:
         """Its rows as the store has them."""
         conf = self.family.conf
         return provider_of(conf).open(self.family.files, self.part.version, conf)

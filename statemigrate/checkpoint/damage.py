@@ -33,8 +33,8 @@ def partition_hashes(
 ) -> PartitionHashes:
     """Read all state of a batch, which has the ``shape`` where the logs do not say it yet.
 
-    A hash is the sum of the XXH3 of all keys with their values, in 128 bits: it does not depend on
-    their order. Raises `CheckpointError` where the logs or the operators' metadata cannot be read.
+    A hash is their `sum_of_rows`: the order does not count. Raises `CheckpointError` where
+    the logs or the operators' metadata cannot be read.
     """
     shape = describe(files, batch, restarts=False) if shape is None else shape
     found: dict[StatePlace, int | CheckpointError] = {}
@@ -75,17 +75,16 @@ def require_state(
 def _hash(
     files: Files, shape: CheckpointShape, operator: OperatorShape, place: int, partition: int
 ) -> int:
-    from xxhash import xxh3_128_intdigest
+    # Hashing loads Arrow's functions.
+    from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
 
     store, total = operator.stores[place], 0
     parts = (stored_partition(files, shape, operator, place, partition),) * (partition + 1)
     for family in store.families:
         stored = stored_family(files, shape, operator, store, family, parts=parts)
         for keys, values in stored.raw(partition):
-            for row in range(len(keys)):
-                key = keys.row(row)
-                total += xxh3_128_intdigest(len(key).to_bytes(4, "big") + key + values.row(row))
-    return total % (1 << 128)
+            total += sum_of_rows(keys, values)
+    return total % (1 << 64)
 
 
 @dataclass(frozen=True)

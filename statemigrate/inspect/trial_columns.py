@@ -9,7 +9,7 @@ from typing import Any
 from statemigrate.formats import Format
 from statemigrate.inspect.laws import Inverses
 from statemigrate.migration import MigrationPath, Step
-from statemigrate.migration.column_way import FEW, LOADING, is_arrow_loaded, through
+from statemigrate.migration.column_way import ArrowThreshold, through
 
 Function = Callable[[Any], Any]
 
@@ -33,7 +33,7 @@ class TrialColumns:
         self, formats: Sequence[Format], forth: Sequence[Function], back: Sequence[_Return]
     ) -> None:
         self._formats, self._forth, self._back = formats, forth, back
-        self._passed = 0
+        self._threshold = ArrowThreshold()
 
     @classmethod
     def of(
@@ -59,7 +59,7 @@ class TrialColumns:
 
         Few values are not worth their columns, nor is a small state worth loading Arrow.
         """
-        if len(stored) < FEW or not self._is_worth_loading(len(stored)):
+        if not self._threshold.is_reached(len(stored)):
             return None
         first = self._formats[0].decode_columns(stored)
         if first is None:
@@ -85,12 +85,6 @@ class TrialColumns:
                 if one != other
             )
         return TriedColumns(columns, written, sorted(differing))
-
-    def _is_worth_loading(self, number: int) -> bool:
-        if is_arrow_loaded() or self._passed >= LOADING:
-            return True
-        self._passed += number
-        return False
 
 
 @dataclass(frozen=True)

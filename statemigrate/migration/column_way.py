@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.formats import Format
@@ -16,18 +16,36 @@ LOADING = 8_192
 
 
 @dataclass
+class ArrowThreshold:
+    """Says whether values are worth their columns, and a small state worth loading Arrow.
+
+    ``passed`` is how many went one by one for want of Arrow, which is loaded once there are many.
+    """
+
+    passed: int = 0
+
+    def is_reached(self, number: int) -> bool:
+        """Whether so many values together go by columns."""
+        if number < FEW:
+            return False
+        if is_arrow_loaded() or self.passed >= LOADING:
+            return True
+        self.passed += number
+        return False
+
+
+@dataclass
 class ColumnWay:
     """Takes bytes of the format ``before`` to bytes of the format ``after``, through lenses.
 
     ``between`` are the formats that a value has from one of the ``functions`` to the next.
-    ``passed`` is how many went one by one for want of Arrow, which is loaded once there are many.
     """
 
     before: Format
     after: Format
     functions: tuple[Callable[[Any], Any], ...]
     between: tuple[Format, ...] = ()
-    passed: int = 0
+    threshold: ArrowThreshold = field(default_factory=ArrowThreshold)
 
     def leads(self, before: Format, after: Format) -> bool:
         """Whether these are its formats."""
@@ -40,7 +58,7 @@ class ColumnWay:
         None where there are few of them, or where something about one is not as usual: it has to go
         by itself, which says what is wrong.
         """
-        if len(stored) < FEW or not self._is_worth_loading(len(stored)):
+        if not self.threshold.is_reached(len(stored)):
             return None
         array = self.before.decode_columns(stored)
         if array is None:
@@ -55,12 +73,6 @@ class ColumnWay:
             # A lens does not take one of the values, and names it when they go one by one.
             return None
         return self.after.encode_columns(array)
-
-    def _is_worth_loading(self, number: int) -> bool:
-        if is_arrow_loaded() or self.passed >= LOADING:
-            return True
-        self.passed += number
-        return False
 
 
 def is_arrow_loaded() -> bool:

@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
 from statemigrate.checkpoint.state import CommittedState
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
@@ -32,9 +33,7 @@ from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.state_copy import copy_state
 from statemigrate.preview.workspace import workspace
-from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.fork import fork_batches
-from statemigrate.rewrite.report import Checksum
 
 FORMAT = 3
 """The version of what a bundle looks like."""
@@ -56,8 +55,8 @@ _SHAPE = {
     "checksums": Table(Table({"rows": int, "checksum": str})),
     "files": Table({"size": int, "sha256": str}),
 }
-StateChecksums = Mapping[str, Checksum]
-"""By family the checksum of its rows."""
+StateChecksums = dict[str, tuple[int, str]]
+"""By family how many rows it has, and the checksum of them."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,8 @@ def save_bundle(
             },
             "checksums": {
                 str(number): {
-                    store: {"rows": each.count, "checksum": each.text}
-                    for store, each in stores.items()
+                    store: {"rows": count, "checksum": checksum}
+                    for store, (count, checksum) in stores.items()
                 }
                 for number, stores in checksums.items()
             },
@@ -208,10 +207,7 @@ def open_bundle(path: str | Path) -> Bundle:
         document = unsealed(data, str(manifest))
         check_shape(document, _SHAPE)
         checksums = {
-            int(number): {
-                store: Checksum.from_text(each["rows"], each["checksum"])
-                for store, each in stores.items()
-            }
+            int(number): {store: (each["rows"], each["checksum"]) for store, each in stores.items()}
             for number, stores in document["checksums"].items()
         }
     except (CorruptFileError, ValueError) as error:
@@ -253,18 +249,15 @@ def compare_checksums(bundle: Bundle) -> None:
 
 def _checksums(checkpoint: str, batch: int) -> StateChecksums:
     """By family the checksum of its rows as they are stored: in whatever order, the same."""
-    import pyarrow as pa
-
-    found: dict[str, Checksum] = {}
+    found: StateChecksums = {}
     for each in CommittedState(files_to_read(checkpoint), batch).families:
         name = f"{each.operator.number}/{each.store.name}/{each.family.name}"
-        found[name] = Checksum()
+        count = total = 0
         for partition in range(len(each.parts)):
-            for rows in each.raw(partition):
-                sides = [pa.StructArray.from_arrays([side.to_arrow()], ["bytes"]) for side in rows]
-                first, second = hashes_of(*sides)
-                count = len(sides[0])
-                found[name] += Checksum.of(count, int(first.sum()), int(second.sum()))
+            for keys, values in each.raw(partition):
+                count += len(keys)
+                total += sum_of_rows(keys, values)
+        found[name] = (count, f"{total % (1 << 64):016x}")
     return found
 
 

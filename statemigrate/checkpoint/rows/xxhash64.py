@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.checkpoint.rows.hashing import HashFunction, longest_first
+from statemigrate.checkpoint.rows.buffers import Rows
+from statemigrate.checkpoint.rows.hashing import HashFunction, hash_of, longest_first
 from statemigrate.checkpoint.rows.wrapping import Spans
 
 Hashes = npt.NDArray[np.uint64]
@@ -105,3 +106,9 @@ def _finished(hashes: Hashes) -> Hashes:
 
 XXHASH64 = HashFunction(np.uint64, hashed_ints, hashed_longs, hashed_bytes)
 """Spark's ``xxhash64``."""
+
+
+def sum_of_rows(keys: Rows, values: Rows) -> int:
+    """The sum of the hashes of all keys, each with its value, in 64 bits: in any order the same."""
+    found = hash_of([keys.to_arrow(), values.to_arrow()], XXHASH64)
+    return int(found.sum(dtype=np.uint64))

@@ -35,7 +35,7 @@ Conf = Mapping[str, str]
 """The settings that are pinned to a query, by their names."""
 
 
-class StoredRows(Protocol):
+class StoreReader(Protocol):
     """The keys and values of one partition of a store as of a version.
 
     Methods raise `CorruptFileError` for a file that is missing or not what Spark writes.
@@ -100,7 +100,7 @@ class StoreProvider(Protocol):
         """The version with what its snapshot says of itself."""
         ...
 
-    def open(self, files: Files, version: StoreVersion, conf: Conf) -> StoredRows:
+    def open(self, files: Files, version: StoreVersion, conf: Conf) -> StoreReader:
         """The rows of a version."""
         ...
 
@@ -149,7 +149,7 @@ class RocksDBProvider:
             any(is_log(each) for each in snapshot.shared),
         )
 
-    def open(self, files: Files, version: StoreVersion, conf: Conf) -> StoredRows:
+    def open(self, files: Files, version: StoreVersion, conf: Conf) -> StoreReader:
         """Tables and changelogs as one."""
         from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 
@@ -193,7 +193,7 @@ class HdfsBackedProvider:
         """Its files say nothing of themselves."""
         return StoredPartition(version, {})
 
-    def open(self, files: Files, version: StoreVersion, conf: Conf) -> StoredRows:
+    def open(self, files: Files, version: StoreVersion, conf: Conf) -> StoreReader:
         """What is left of the deltas since the snapshot."""
         from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 
