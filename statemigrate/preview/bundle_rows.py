@@ -97,6 +97,8 @@ class BundleRows:
         Raises `CheckpointError` where a name of the mask is no column's, and where another column
         has values of a masked one.
         """
+        if not self.mask.names:
+            return ()
         self._check_names(files, batches[0], inputs)
         unmasked = UnmaskedValues(self.pseudonyms)
         for place, rows in chain(_other_files(files), _all_rows(files, batches, inputs)):
