@@ -20,8 +20,8 @@ from statemigrate.checkpoint.logs.settings import codec_of
 from statemigrate.checkpoint.operators.shapes import row_json
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.state import CommittedState
+from statemigrate.checkpoint.stores.provider import row_layout
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.rocksdb_writing import RocksDBStore
 
@@ -34,7 +34,7 @@ def grow(small: Path, new: Path, keys: int) -> None:
     state = CommittedState(LocalFiles(small))
     (family,) = state.families
     key_type, value_type = (each.type for each in next(family.rows(0)))
-    layout = RowLayout.of(family.conf)
+    layout = row_layout(family.conf)
     key_codec = KeyCodec(row_json(family.family.key), family.family.encoder, layout, None)
     value_codec = ValueCodec(row_json(family.family.value), layout)
     with tempfile.TemporaryDirectory(dir=new.parent) as folder:

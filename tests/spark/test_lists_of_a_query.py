@@ -12,8 +12,8 @@ from statemigrate.checkpoint.logs.settings import ENCODING, MERGE_OPERATOR, ROW_
 from statemigrate.checkpoint.operators.shapes import NoPrefix
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.stores.changelog import PUT, read_changelog
+from statemigrate.checkpoint.stores.provider import row_layout
 
 pytestmark = [
     pytest.mark.spark,
@@ -33,7 +33,7 @@ def test_the_elements_of_lists_are_read_and_written(spark, tmp_path, merging, en
     settings = {MERGE_OPERATOR: merging, ENCODING: encoding, ROW_CHECKSUM: summed}
     run(spark, tmp_path, {**settings, CHANGELOGS: "true", CODEC: "zstd"})
     provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
-    layout = RowLayout.of({"spark.sql.streaming.stateStore.providerClass": provider, **settings})
+    layout = row_layout({"spark.sql.streaming.stateStore.providerClass": provider, **settings})
     found, written = defaultdict(list), 0
     for path in glob.glob(f"{tmp_path}/checkpoint/state/0/[01]/1.changelog"):  # noqa: PTH207
         with open(path, "rb") as file:  # noqa: PTH123

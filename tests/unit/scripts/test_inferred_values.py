@@ -103,6 +103,7 @@ def test_the_whole_script_loads_and_migrates(scripts: ScriptFolder, pair: Format
         assert arrived == [loaded.run("upgrade", value) for value in pair.old_values]
 
 
+@pytest.mark.long
 def test_those_scripts_pass_this_repositorys_linter_once_formatted(scripts: ScriptFolder) -> None:
     assert len(list(scripts.versions.glob("*.py"))) >= 40
     ruff = [sys.executable, "-m", "ruff"]
