@@ -7,6 +7,7 @@ own. The followed query and the command that follows it have a processor each.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -187,18 +188,17 @@ def _environment() -> dict[str, str]:
 
 def _followed(folder: Path, rows: int, batches: int) -> Result:
     """A query with a batch every few seconds, by itself and followed by ``preview --watch``."""
-    own, other = sorted(os.sched_getaffinity(0))[:2]
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {own})
+    own, other = sorted(before)[:2]
+    write_batch(folder / "input", 0, rows)
+    spark = session("local[1]")
+    java = spark._jvm.java.lang.ProcessHandle.current().pid()
     try:
-        write_batch(folder / "input", 0, rows)
-        spark = session("local[1]")
-        try:
-            alone, watched = _while_followed(spark, folder, rows, batches, other)
-        finally:
-            spark.stop()
+        _pin([os.getpid(), java], {own})
+        alone, watched = _while_followed(spark, folder, rows, batches, other)
     finally:
-        os.sched_setaffinity(0, before)
+        spark.stop()
+        _pin([os.getpid(), java], before)
     return Result(
         "preview: following a query",
         "median seconds of its batches while it is followed, against without, a processor each",
@@ -207,6 +207,14 @@ def _followed(folder: Path, rows: int, batches: int) -> Result:
         1.05,
         {"alone": alone, "followed": watched},
     )
+
+
+def _pin(processes: list[int], processors: set[int]) -> None:
+    """Let all threads of some processes, and those that they start, run on these processors."""
+    for number in processes:
+        for task in Path(f"/proc/{number}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task.name), processors)
 
 
 def _while_followed(
