@@ -13,7 +13,7 @@ import pytest
 
 from statemigrate import open_state, status
 from statemigrate.checkpoint.codecs import decompressed
-from statemigrate.checkpoint.codecs.lz4 import Writer, xxhash32
+from statemigrate.checkpoint.codecs.lz4 import Writer, checksum_of
 from statemigrate.checkpoint.codecs.reading import PIECE
 from statemigrate.checkpoint.logs.settings import CODEC
 from statemigrate.checkpoint.stores.files import StoreVersion
@@ -116,10 +116,10 @@ def test_a_store_without_families_is_a_named_error(tmp_path, monkeypatch):
 
 
 def lz4_block(content: bytes, level: int, size: int | None = None) -> bytes:
-    (checksum,) = xxhash32([content], 0x9747B28C)
+    checksum = checksum_of(content)
     data = pa.Codec("lz4_raw").compress(content, asbytes=True)
     head = struct.pack(
-        "<8sBIII", b"LZ4Block", 0x20 | level, len(data), size or len(content), checksum & 0xFFFFFFF
+        "<8sBIII", b"LZ4Block", 0x20 | level, len(data), size or len(content), checksum
     )
     return head + data
 
