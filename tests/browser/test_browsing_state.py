@@ -98,12 +98,18 @@ def request(server, path=None, method="GET", **headers):
     return found
 
 
+def follow(page, role, name):
+    """Click, and wait until the next page is whole: a click alone returns before its title is."""
+    with page.expect_navigation():
+        page.get_by_role(role, name=name).click()
+
+
 def test_a_person_finds_a_key_its_life_and_what_changed(page, server):
     page.goto(server.url)
-    page.get_by_role("link", name=STORE).click()
+    follow(page, "link", STORE)
     assert page.locator("section[aria-labelledby=rows] tbody tr").count() == 100
     page.locator("input[name=key]").fill("key-7")
-    page.get_by_role("button", name="Search").click()
+    follow(page, "button", "Search")
     assert page.locator("section[aria-labelledby=rows] tbody tr").count() == 1
     life = page.locator("section[aria-labelledby=life] tbody tr")
     assert [row.split()[:2] for row in life.all_inner_texts()] == [
@@ -112,16 +118,16 @@ def test_a_person_finds_a_key_its_life_and_what_changed(page, server):
         ["2", "changed"],
     ]
     page.locator("input[name=before]").fill("0")
-    page.get_by_role("button", name="Compare").click()
+    follow(page, "button", "Compare")
     assert "157 changed" in page.locator("section[aria-labelledby=difference]").inner_text()
 
 
 @pytest.mark.parametrize("word", NASTY)
 def test_hostile_keys_are_text_and_are_found(page, server, word):
     page.goto(server.url)
-    page.get_by_role("link", name=STORE).click()
+    follow(page, "link", STORE)
     page.locator("input[name=key]").evaluate("(input, value) => { input.value = value; }", word)
-    page.get_by_role("button", name="Search").click()
+    follow(page, "button", "Search")
     assert page.title() == STORE
     assert page.evaluate("document.querySelectorAll('script, img, iframe, b').length") == 0
     if "\x00" not in word:
