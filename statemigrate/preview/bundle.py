@@ -141,10 +141,11 @@ def save_bundle(
             recorded = record(made / INPUTS)
             checksums = {number: _checksums(checkpoint, number) for number in numbers}
         else:
-            rows.check_state(files, numbers[-1])
+            types = rows.check_state(files, numbers[-1])
             whole = record(folder / INPUTS)
-            rows.check_inputs(files, numbers[-1], whole)
+            rows.check_inputs(types, whole)
             copy_state(files, copied, numbers, rows)
+            _check_size(made, path, max_bytes)
             recorded = rows.inputs(whole, made / INPUTS)
             masked = rows.check_masked(copied, numbers, recorded)
             checksums = {number: _checksums(copied.location, number) for number in numbers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,38 +25,39 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAMES_SHOWN = 20
+SampledTypes = list[tuple[str, Mapping[str, str]]]
+"""The types of the columns that a sample goes by, in each place that has them."""
 
 
-@dataclass(frozen=True)
 class BundleRows:
     """Which rows a bundle has: of a ``sample``, all where it is None, and masked by ``mask``."""
 
-    session: SparkSession
-    mask: Mask
-    sample: KeySample | None = None
-    pseudonyms: Pseudonyms = field(init=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "pseudonyms", Pseudonyms(self.mask))
+    def __init__(self, session: SparkSession, mask: Mask, sample: KeySample | None = None) -> None:
+        self.session, self.mask, self.sample = session, mask, sample
+        self.pseudonyms = Pseudonyms(mask)
 
     @property
     def are_all(self) -> bool:
         """Whether the bundle has every row as it is."""
         return self.sample is None and not self.mask.names
 
-    def check_state(self, files: Files, batch: int) -> None:
-        """Raise `UnsupportedError` for state whose rows cannot be chosen or masked."""
-        state = CommittedState(files, batch)
+    def check_state(self, files: Files, batch: int) -> SampledTypes:
+        """The types of the sample's columns in each family.
+
+        Raises `UnsupportedError` for state whose rows cannot be chosen or masked.
+        """
         pages = sorted(paged_names(files).values())
         if pages and self.mask.names:
             raise _encoded(f"the pages of {', '.join(pages)}")
-        if self.sample is not None:
-            same_types([*_sampled_types(self.sample, state)])
+        if self.sample is None:
+            return []
+        found = [*_sampled_types(self.sample, CommittedState(files, batch))]
+        same_types(found)
+        return found
 
-    def check_inputs(self, files: Files, batch: int, inputs: Mapping[str, RecordedInput]) -> None:
-        """Raise `UnsupportedError` where rows of the input cannot be chosen as the state's are."""
+    def check_inputs(self, state: SampledTypes, inputs: Mapping[str, RecordedInput]) -> None:
+        """Raise `UnsupportedError` where rows of the input cannot be chosen as the ``state``'s."""
         if self.sample is not None:
-            state = _sampled_types(self.sample, CommittedState(files, batch))
             sources = [
                 (f"source {source}", self.sample.check_input(source, each.schema))
                 for source, each in inputs.items()

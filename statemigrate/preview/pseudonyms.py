@@ -8,6 +8,7 @@ network, whose rounds are a keyed hash: no two integers have one pseudonym.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -39,7 +40,7 @@ class Pseudonyms:
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
-        self.texts: set[str] = set()
+        self.texts: set[bytes] = set()
         self.numbers: set[int] = set()
         self.places: set[str] = set()
         self.names: set[str] = set()
@@ -106,10 +107,7 @@ class Pseudonyms:
         values = encoded.dictionary.to_pylist()
         made = self._function(kind, place)
         if _is_text(kind):
-            self.texts.update(
-                each if isinstance(each, str) else each.decode("utf-8", "replace")
-                for each in values
-            )
+            self.texts.update(encoded.dictionary.cast(pa.binary()).to_pylist())
         return pa.array([made(each) for each in values], kind).take(encoded.indices)
 
     def _function(self, kind: pa.DataType, place: str) -> Callable[[Any], Any]:
@@ -197,9 +195,11 @@ class UnmaskedValues:
 
     def __init__(self, pseudonyms: Pseudonyms) -> None:
         texts = {each for each in pseudonyms.texts if len(each) >= self._SHORTEST}
-        self._texts = pa.array(sorted(texts), pa.string())
+        self._texts = pa.array(sorted(texts), pa.binary())
         parts = sorted((each for each in texts if len(each) >= self._SHORTEST_PART), key=_by_digest)
-        self._parts = "|".join(map(_escaped, parts[: self._PARTS]))
+        # A pattern is a text: bytes that are none are found as a whole alone.
+        known = [each for each in map(_as_text, parts) if each is not None]
+        self._parts = "|".join(map(re.escape, known[: self._PARTS]))
         self._numbers = pa.array(sorted(pseudonyms.numbers), pa.int64())
 
     def where(self, array: pa.Array, place: str) -> Unmasked | None:
@@ -223,11 +223,9 @@ class UnmaskedValues:
     def _in_texts(self, array: pa.Array, place: str) -> Unmasked | None:
         if not len(self._texts):
             return None
-        found = array.drop_null().unique()
         is_bytes = pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type)
-        kind = pa.binary() if is_bytes else pa.string()
-        found = found.cast(kind)
-        if pc.any(pc.is_in(found, value_set=self._texts.cast(kind))).as_py():
+        found = array.drop_null().unique().cast(pa.binary())
+        if pc.any(pc.is_in(found, value_set=self._texts)).as_py():
             return Unmasked(place)
         has_part = self._parts and pc.any(pc.match_substring_regex(found, self._parts)).as_py()
         return Unmasked(place, is_encoded=is_bytes) if has_part else None
@@ -242,15 +240,13 @@ class UnmaskedValues:
         return bool(equal >= self._FEWEST and 2 * equal > len(large))
 
 
-def _by_digest(text: str) -> bytes:
+def _by_digest(text: bytes) -> bytes:
     """An order that no value has chosen: so the parts are any of them."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return hashlib.blake2b(text, digest_size=8).digest()
 
 
-def _escaped(text: str) -> str:
-    """A text as RE2 matches it, and nothing else."""
-    return "".join(each if each.isalnum() and each.isascii() else _code(each) for each in text)
-
-
-def _code(character: str) -> str:
-    return f"\\x{{{ord(character):x}}}"
+def _as_text(text: bytes) -> str | None:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return None

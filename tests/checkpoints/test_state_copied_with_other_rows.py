@@ -28,11 +28,11 @@ class Nothing:
         return keys.slice(0, 0), values.slice(0, 0)
 
 
-def copied(checkpoint, place, change):
+def copied(checkpoint, place, change, **options):
     old, new = LocalFiles(checkpoint), LocalFiles(place)
     newest = CommittedState(old).batch
     batches = [each for each in (newest - 1, newest) if each >= 0]
-    copy_state(old, new, batches, change)
+    copy_state(old, new, batches, change, **options)
     return batches
 
 
@@ -62,3 +62,15 @@ def test_a_copy_without_rows_is_empty_and_not_damaged(made, tmp_path, case):
     for batch in copied(checkpoint, tmp_path / "copy", Nothing()):
         found = rows_from_files(CommittedState(LocalFiles(tmp_path / "copy"), batch))
         assert not any(found.values())
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+@pytest.mark.parametrize("way", ["hdfs", "rocksdb with ids"])
+def test_rows_are_the_same_however_many_partitions_are_written_at_once(
+    made, tmp_path, way, at_once
+):
+    checkpoint = made("aggregation", way).checkpoint
+    for batch in copied(checkpoint, tmp_path / "copy", AsItIs(), at_once=at_once):
+        own = CommittedState(LocalFiles(checkpoint), batch)
+        copy = CommittedState(LocalFiles(tmp_path / "copy"), batch)
+        assert rows_from_files(copy) == rows_from_files(own)

@@ -156,6 +156,19 @@ def test_a_value_is_found_wherever_it_still_is():
     assert found.where(pa.array([{"y": "mail.example", "z": None}]), "s") is None
 
 
+def test_bytes_that_are_no_text_are_found_too():
+    found = unmasked(b"\xff\xfe\x00\x01secret", b"\xc3\x28abcd")
+    assert found.where(pa.array([{"y": b"\xc3\x28abcd"}]), "s") == Unmasked("s.y")
+    assert found.where(pa.array([{"y": b"\xc3\x28abce"}]), "s") is None
+
+
+def test_a_name_with_signs_of_patterns_is_found_as_it_is():
+    found = unmasked('O\'Neil "x" (a|b)* größer\n\t#~&', "0.1+0.2=?[3]")
+    assert found.where(pa.array([{"y": '<O\'Neil "x" (a|b)* größer\n\t#~&>'}]), "s") is not None
+    assert found.where(pa.array([{"y": "-0.1+0.2=?[3]-"}]), "s") is not None
+    assert found.where(pa.array([{"y": "0x1+0.2=?[3]"}]), "s") is None
+
+
 def test_integers_are_found_where_most_of_a_column_is_among_them():
     numbers = [4_000_000_000_000 + 7 * each for each in range(40)]
     found = unmasked(*numbers)
