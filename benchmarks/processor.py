@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.records import RecordKind
+from statemigrate import BatchProcessor, Struct
+from statemigrate.formats.arrow_values import plain_array
+from statemigrate.formats.avro.column_types import arrow_type
 
 STATE = "n BIGINT, total BIGINT, name STRING"
 RENAMED = "n BIGINT, amount BIGINT, name STRING"
@@ -45,14 +51,37 @@ class Records(StatefulProcessor):
         self._records = [tuple(self._kind.value(number).values()) for number in range(1000)]
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        found, count = self._state.get(), 0
+        found, count, amount = self._state.get(), 0, 0
         for row in rows:
-            count += row["amount"] >= 0
-        self._state.update(self._records[int(key[0][4:]) % 1000])
+            amount = row["amount"]
+            count += amount >= 0
+        self._state.update(self._records[(int(key[0][4:]) + amount) % 1000])
         yield Row(key=key[0], n=count, total=0 if found is None else len(found))
 
     def close(self) -> None:
         pass
+
+
+class RecordTables(BatchProcessor):
+    """The same as `Records`, by tables."""
+
+    def __init__(self, kind: RecordKind) -> None:
+        self._kind = kind
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        handle.getValueState("totals", self._kind.ddl)
+        values = [self._kind.value(number) for number in range(1000)]
+        self._records = plain_array(values, arrow_type(Struct(self._kind.ddl).schema))
+
+    def handleBatch(self, keys: Any, rows: Any, state: Any, timerValues: Any) -> tuple[Any, Any]:
+        whole = rows.group_by("key", use_threads=False)
+        added = whole.aggregate([("amount", "count"), ("amount", "max")])
+        numbers = pc.utf8_slice_codeunits(added["key"], 4).cast(pa.int64())
+        places = np.mod(pc.add(numbers, added["amount_max"]).to_numpy(), 1000)
+        new = added.select(["key"]).append_column("totals", self._records.take(pa.array(places)))
+        found = pc.is_valid(state["totals"]).cast(pa.int64())
+        columns = [added["key"], added["amount_count"], pc.multiply(found, self._kind.fields)]
+        return new, pa.table(columns, ["key", "n", "total"])
 
 
 class RenamedTotals(Totals):

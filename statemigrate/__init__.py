@@ -112,6 +112,7 @@ if TYPE_CHECKING:
     from statemigrate.preview.comparison import Difference, Example
     from statemigrate.preview.expectations import Expectations
     from statemigrate.preview.report import Noise, Preview, PreviewedBatch
+    from statemigrate.processor.batch_processor import BatchProcessor
     from statemigrate.rewrite.fork import Fork, fork
     from statemigrate.rewrite.plan import RewritePlan
     from statemigrate.rewrite.questions import RewriteAnswers
@@ -193,6 +194,7 @@ _NAMES = {
     "statemigrate.preview.comparison": "Difference Example",
     "statemigrate.preview.expectations": "Expectations",
     "statemigrate.preview.report": "Noise Preview PreviewedBatch",
+    "statemigrate.processor.batch_processor": "BatchProcessor",
     "statemigrate.rewrite.plan": "RewritePlan",
     "statemigrate.rewrite.questions": "RewriteAnswers",
     "statemigrate.rewrite.report": "RewriteReport",
@@ -213,6 +215,7 @@ __all__ = [
     "BackfillOptions",
     "BackfillPlan",
     "BackfillStatus",
+    "BatchProcessor",
     "BatchProgress",
     "Behind",
     "BrowseServer",

@@ -131,6 +131,32 @@ class DualAccess(Generic[V]):
         if self.sources:
             self._leave_unsettled(key)
 
+    def get_many_encoded(self, keys: Sequence[Key]) -> list[bytes | None]:
+        """`get` of many keys, which ascend: each value's bytes in the target format.
+
+        Only with a target that is an `EncodedBlockFamily`.
+        """
+        target: Any = self.target
+        found: list[bytes | None] = target.get_many_encoded(keys)
+        if not self.sources or None not in found:
+            return found
+        pairs = list(zip(keys, found, strict=True))
+        made = self._touch_many([key for key, data in pairs if data is None])
+        return [made.get(key) if data is None else data for key, data in pairs]
+
+    def put_many_encoded(self, keys: Sequence[Key], values: Sequence[bytes]) -> None:
+        """`put_encoded` of many keys, which ascend.
+
+        Only with a target that is an `EncodedBlockFamily`.
+        """
+        if not keys:
+            return
+        target: Any = self.target
+        target.put_many_encoded(keys, values)
+        if self.sources:
+            for key in keys:
+                self._leave_unsettled(key)
+
     def delete(self, key: Key) -> None:
         """Remove ``key`` from every live family."""
         self.target.delete(key)
@@ -190,7 +216,8 @@ class DualAccess(Generic[V]):
         ``failed`` gets each value that does not migrate; it raises or goes on to the next.
         """
         keys = [key for key, _ in entries]
-        if self._backfilled_at_once(source, keys, [value for _, value in entries]):
+        if self._migrated_at_once(source, keys, [value for _, value in entries]):
+            self.counts.backfilled += len(keys)
             return len(keys)
         done = 0
         for key in keys:
@@ -205,8 +232,8 @@ class DualAccess(Generic[V]):
                 done += 1
         return done
 
-    def _backfilled_at_once(
-        self, source: Source[V], keys: list[Key], values: list[V | bytes]
+    def _migrated_at_once(
+        self, source: Source[V], keys: list[Key], values: Sequence[V | bytes]
     ) -> bool:
         """Migrate a block of entries if nothing is special about any of them."""
         old, new = source.family, self.target
@@ -225,7 +252,6 @@ class DualAccess(Generic[V]):
             return False
         old.delete_many(keys)
         self._settled = keys[-1]
-        self.counts.backfilled += len(keys)
         if source.family.is_drained():
             self._forget_drained()
         return True
@@ -273,6 +299,26 @@ class DualAccess(Generic[V]):
         self._migrate(source, key, value, complement)
         self.counts.touched += 1
         return value
+
+    def _touch_many(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+        """What `get` finds of keys that the target has not, in bytes of the target format."""
+        target: Any = self.target
+        if not self.write_on_read:
+            values = {key: value for key in keys if (value := self.get(key)) is not None}
+            return dict(zip(values, target.format.encode_many(list(values.values())), strict=True))
+        for source in self.sources:
+            family, alone = source.family, list(keys)
+            if isinstance(family, EncodedBlockFamily):
+                held = zip(keys, family.get_many_encoded(keys), strict=True)
+                stored = {key: data for key, data in held if data is not None}
+                alone = list(stored)
+                if self._migrated_at_once(source, alone, list(stored.values())):
+                    self.counts.touched += len(alone)
+                    continue
+            for key in alone:
+                self.get(key)
+        held = zip(keys, target.get_many_encoded(keys), strict=True)
+        return {key: data for key, data in held if data is not None}
 
     def _migrate(
         self, source: Source[V], key: Key, value: V, complement: Complement | None

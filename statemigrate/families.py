@@ -132,6 +132,9 @@ class EncodedBlockFamily(Protocol):
     def scan_encoded(self, span: Span) -> Iterator[tuple[Key, bytes]]:
         """`Family.scan` of the bytes."""
 
+    def get_many_encoded(self, keys: Sequence[Key]) -> list[bytes | None]:
+        """The bytes under each of some keys, or None."""
+
     def put_many_encoded(self, keys: Sequence[Key], values: Sequence[bytes]) -> None:
         """`BlockFamily.put_many` of bytes that ``format`` has made, or would make."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processor import OUTPUT, STATE, Records, Totals
+from benchmarks.processor import OUTPUT, STATE, Records, RecordTables, Totals
 from benchmarks.records import RecordKind
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import Declared, DeploymentSettings, plan_store
@@ -31,6 +31,13 @@ def keeping_records(
 ) -> list[dict[str, float]]:
     """The same of a processor that reads a record and writes another one for each key."""
     return _timed(folder, keys, rounds, Records(kind), kind.ddl)
+
+
+def keeping_tables(
+    folder: Path, keys: int, rounds: int, kind: RecordKind
+) -> list[dict[str, float]]:
+    """The same of a batch processor."""
+    return _timed(folder, keys, rounds, RecordTables(kind), kind.ddl)
 
 
 def _timed(

@@ -16,6 +16,7 @@ from statemigrate.deployment import Kind
 from statemigrate.embedded.database import named
 from statemigrate.embedded.replaced_values import (
     MOST,
+    UNKNOWN,
     Lookup,
     Replaced,
     Unwritten,
@@ -157,10 +158,22 @@ class RocksFamily:
         """See `statemigrate.families.BlockFamily.put_many`."""
         self.put_many_encoded(keys, self._encode_many(values))
 
+    def get_many_encoded(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `statemigrate.families.EncodedBlockFamily.get_many_encoded`."""
+        self.flush()
+        self._ahead.clear()
+        self._ahead.update(dict.fromkeys(keys))
+        self._ahead.update(self._lookup.present_values(list(keys)))
+        return list(map(self._ahead.__getitem__, keys))
+
     def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """See `statemigrate.families.EncodedBlockFamily.put_many_encoded`."""
         self.flush()
-        before = self._replaced.by_put(keys)
+        if keys and keys[0] in self._ahead:
+            known = [self._ahead.get(key, UNKNOWN) for key in keys]
+            before = self._replaced.by_block(keys, known)
+        else:
+            before = self._replaced.by_put(keys)
         self._write_many(keys, before, values)
         self._ahead.clear()
 

@@ -10,6 +10,8 @@ from itertools import chain, groupby, repeat
 from operator import itemgetter
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from statemigrate.access import DualAccess
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, in_blocks, size_of
 from statemigrate.deployment import Declared
@@ -22,12 +24,16 @@ from statemigrate.embedded.task_plan import (
     opened_for,
     retire_families,
 )
-from statemigrate.errors import StatemigrateError, UnsupportedError
+from statemigrate.errors import ProcessorError, StatemigrateError, UnsupportedError
+from statemigrate.processor.arrow_rows import UnfitColumn, column_of, fitted, table_of
+from statemigrate.processor.batch_processor import BatchProcessor, processed_blocks
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
+from statemigrate.processor.key_blocks import KeyBlocks
 from statemigrate.processor.key_isolation import BetweenKeys
 from statemigrate.processor.keys import TupleKeyCodec, exact_values
 from statemigrate.processor.rows import row_class
+from statemigrate.processor.state_columns import StateColumns, not_a_table, unfit
 from statemigrate.processor.variables import GroupingKey, direct_variable
 
 # The embedded engine's handle: what it has no place for is refused, never ignored.
@@ -123,16 +129,9 @@ def processed(
     with few_collections(), opened_for(plan, number) as partition:
         stores = PartitionStores(partition, plan, lambda: TupleKeyCodec(schema.key))
         report.restore_ms = watch.lap()
-        handle = EmbeddedHandle.over(stores.open)
-        processor.init(handle)
-        arrivals = Arrivals(batches, schema, stores.read_ahead)
-        kept = BetweenKeys(processor)
-        groups = kept.watched(arrivals.groups())
-        yield from _live(groups, processor, handle, plan, report, output)
-        report.rows = arrivals.rows
-        kept.check()
+        work = _by_block if isinstance(processor, BatchProcessor) else _by_key
+        yield from work(batches, plan, schema, processor, stores, report, output)
         processor.close()
-        yield from output.flush()
         report.live_ms = watch.lap()
         live = partition.written
         stores.migrate_share(report)
@@ -157,28 +156,60 @@ def _snapshot_due(plan: BatchPlan, number: int) -> bool:
     return (plan.version + 1 + number) % plan.snapshot_every == 0
 
 
-def _live(
-    groups: Iterator[tuple[Any, bytes, Any]],
-    processor: Any,
-    handle: EmbeddedHandle,
+def _by_key(
+    batches: Iterator[Any],
     plan: BatchPlan,
+    schema: BatchSchema,
+    processor: Any,
+    stores: PartitionStores,
     report: PartitionReport,
     output: OutputRows,
 ) -> Iterator[Any]:
     """The output of every key's rows, in whole batches alone."""
-    from pyspark.sql.streaming.stateful_processor import TimerValues
-
-    times = TimerValues(plan.processing_time, -1)
+    handle = EmbeddedHandle.over(stores.open)
+    processor.init(handle)
+    arrivals = Arrivals(batches, schema, stores.read_ahead)
+    kept = BetweenKeys(processor)
+    times = _times(plan)
     # Looked up once: each of them would be, for every key.
     current, process, add = handle.key, processor.handleInputRows, output.add
     waiting, keys = output.rows, 0
-    for key, data, rows in groups:
+    for key, data, rows in kept.watched(arrivals.groups()):
         current.data = data
         keys += 1
         add(process(key, rows, times))
         if len(waiting) >= output.enough:
             yield from output.flush_if_full()
-    report.keys = keys
+    report.rows, report.keys = arrivals.rows, keys
+    kept.check()
+    yield from output.flush()
+
+
+def _by_block(
+    batches: Iterator[Any],
+    plan: BatchPlan,
+    schema: BatchSchema,
+    processor: BatchProcessor,
+    stores: PartitionStores,
+    report: PartitionReport,
+    output: OutputRows,
+) -> Iterator[Any]:
+    """The output of blocks of keys, whose rows and state are tables."""
+    state = StateColumns(schema.key)
+    processor.init(EmbeddedHandle(lambda declared: state.add(declared, stores.open(declared))))
+    blocks = KeyBlocks(batches, schema.key_columns, schema.rows.fieldNames())
+    kept = BetweenKeys(processor)
+    outputs = processed_blocks(processor, blocks, state, _times(plan))
+    for _, made in kept.watched(outputs):
+        yield from output.of_table(made)
+    report.rows, report.keys = blocks.rows, blocks.keys
+    kept.check()
+
+
+def _times(plan: BatchPlan) -> Any:
+    from pyspark.sql.streaming.stateful_processor import TimerValues
+
+    return TimerValues(plan.processing_time, -1)
 
 
 class _Stopwatch:
@@ -342,6 +373,42 @@ class OutputRows:
         for batch in table.to_batches():
             yield _with_report(batch, None)
 
+    def of_table(self, given: Any) -> Iterator[Any]:
+        """The batches of a table that a batch processor has returned; None has no rows.
+
+        Raises `ProcessorError` for other columns, and `ValueMismatchError` for other types.
+        """
+        if given is None:
+            return
+        wanted = self._nothing.schema
+        try:
+            table = table_of(given)
+        except (TypeError, pa.ArrowException) as error:
+            raise not_a_table("output", error) from error
+        if sorted(table.column_names) != sorted(wanted.names):
+            raise ProcessorError(
+                "SM-PROCESSOR-009",
+                "a batch processor returned output with other columns",
+                expected=f"those of outputStructType: {', '.join(wanted.names)}",
+                found=", ".join(table.column_names) or "no column",
+                next_action="return a table with these columns, in any order",
+                columns=table.column_names,
+            )
+        try:
+            arrays = [fitted(column_of(table, each.name), each.type, each.name) for each in wanted]
+        except UnfitColumn as error:
+            raise unfit("output", error) from error
+        self._require_values(arrays)
+        for batch in pa.Table.from_arrays(arrays, schema=wanted).to_batches(self.ROWS_A_BATCH):
+            for block in arrow_blocks(batch):
+                yield _with_report(block, None)
+
+    def _require_values(self, arrays: Sequence[Any]) -> None:
+        for field, array in zip(self._schema.fields, arrays, strict=True):
+            if not field.nullable and array.null_count:
+                error = UnfitColumn(field.name, f"{array.type} without nulls", "a null")
+                raise unfit("output", error)
+
     def report(self, report: PartitionReport) -> Any:
         """The one-row batch that carries a partition's report."""
         return _with_report(self._nothing.to_batches()[0], report.to_json())
@@ -387,7 +454,5 @@ class PlainColumns:
 
 
 def _with_report(batch: Any, report: str | None) -> Any:
-    import pyarrow as pa
-
     column = pa.array([report] * batch.num_rows, pa.string())
     return pa.RecordBatch.from_arrays([*batch.columns, column], names=[*batch.schema.names, REPORT])

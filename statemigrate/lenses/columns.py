@@ -6,20 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.formats.arrow_values import plain_array, plain_values
-from statemigrate.formats.avro.column_types import primitive_type
-from statemigrate.formats.schema.nodes import (
-    Array,
-    Decimals,
-    Enum,
-    Fixed,
-    Map,
-    Node,
-    Primitive,
-    Record,
-    accepts_none,
-    without_none,
-)
-from statemigrate.formats.struct.rules import MAX_PRECISION
+from statemigrate.formats.avro.column_types import arrow_type
+from statemigrate.formats.schema.nodes import Record
 from statemigrate.lenses.expressions import (
     Apply,
     Build,
@@ -172,30 +160,3 @@ def _joined(arrays: list[Any], separator: str) -> Any:
         both = pc.binary_join_element_wise(made, each, separator)
         made = pc.if_else(pc.is_null(each), made, pc.if_else(pc.is_null(made), each, both))
     return made
-
-
-def arrow_type(node: Node) -> Any:  # noqa: PLR0911  # one a kind
-    """The Arrow type that the rewrite has for a type."""
-    import pyarrow as pa
-
-    node = without_none(node)
-    match node:
-        case Record():
-            return pa.struct(
-                [pa.field(f.name, arrow_type(f.type), accepts_none(f.type)) for f in node.fields]
-            )
-        case Array():
-            return pa.list_(pa.field("element", arrow_type(node.items), accepts_none(node.items)))
-        case Map():
-            value = pa.field("value", arrow_type(node.values), accepts_none(node.values))
-            return pa.map_(arrow_type(node.keys), value)
-        case Primitive(decimals=Decimals() as digits) | Fixed(decimals=Decimals() as digits):
-            wide = digits.precision > MAX_PRECISION
-            return (pa.decimal256 if wide else pa.decimal128)(digits.precision, digits.scale)
-        case Enum():
-            return pa.string()
-        case Fixed():
-            return pa.binary()
-        case Primitive():
-            return primitive_type(node)
-    raise AssertionError(node)

@@ -53,7 +53,7 @@ from statemigrate.native.retrying import whole
 from statemigrate.native.startup_stored import CommittedStores, read_stores
 from statemigrate.native.versions import check_kind, check_spark_version
 from statemigrate.processor.handle import Listening, declared_variables
-from statemigrate.processor.startup import Start, require_workers
+from statemigrate.processor.startup import Start, check_called_by_key, require_workers
 from statemigrate.processor.workers import FUNCTIONS, PROCESSORS, check_scripts
 from statemigrate.quoting import argument
 
@@ -72,6 +72,7 @@ def checked(
     """
     path = settings.checkpoint
     assert path is not None  # noqa: S101 - the caller asked for this
+    check_called_by_key(processor)
     files = Remembered(open_files(path))
     observed = ObservedCheckpoint.at(path, files, of=settings.call)
     checkpoint = SparkCheckpoint(

@@ -48,7 +48,7 @@ from statemigrate.pages.record import (
 from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.handle import struct_of
-from statemigrate.processor.startup import Start
+from statemigrate.processor.startup import Start, check_called_by_key
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ def checked(  # noqa: PLR0913 - all but one by name
     ``operator`` is the name of the operator, empty where it has none. Raises `StartupError` where
     code, scripts and state differ.
     """
+    check_called_by_key(processor)
     settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
     files = Remembered(open_files(checkpoint, spark))
     called = partial(ObservedCheckpoint.at, checkpoint, files)

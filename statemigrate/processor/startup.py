@@ -21,6 +21,7 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.deployment.code import is_only_looking, settings_for_query
+from statemigrate.errors import UnsupportedError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note, planned_revisions
 from statemigrate.migration import Lineage
@@ -76,6 +77,25 @@ class Start:
     def note(self, plans: Mapping[str, StorePlan], **more: Any) -> Note:
         """What the log records of the start; ``more`` are fields of the `Note`."""
         return Note(Stamp.of(self.code), planned_revisions(plans), **more)
+
+
+def check_called_by_key(processor: object) -> None:
+    """Raise `UnsupportedError` for a `BatchProcessor`, on an engine that has no batches for it."""
+    # By its method: who calls processors key by key need not load what tables need.
+    if hasattr(processor, "handleBatch"):
+        raise called_by_key(processor)
+
+
+def called_by_key(processor: object) -> UnsupportedError:
+    """The error for a batch processor on an engine that calls processors key by key."""
+    name = type(processor).__qualname__
+    return UnsupportedError(
+        "SM-PROCESSOR-008",
+        f"{name} is a batch processor, and this engine calls processors key by key",
+        expected="a StatefulProcessor with handleInputRows; or the embedded engine",
+        found=f"{name}, a BatchProcessor",
+        next_action="run it with statemigrate.EmbeddedQuery, or write handleInputRows",
+    )
 
 
 def require_workers(packages: Packages, session: SparkSession | None = None) -> None:

@@ -180,7 +180,7 @@ class DualMapState(MapState):
         try:
             data = self._user_keys.encode(key)
         except ValueMismatchError:
-            with _blaming_the_processor(self._access.store):
+            with blaming_the_processor(self._access.store):
                 data = self._user_keys.encode(self._take_key(key))
         return self._key.data + data
 
@@ -196,7 +196,7 @@ def put_row(access: DualAccess[Value], rows: TupleCodec, key: Any, row: Any) -> 
     try:
         access.put(key, rows.to_value(row))
     except ValueMismatchError:
-        with _blaming_the_processor(access.store):
+        with blaming_the_processor(access.store):
             access.put(key, rows.to_value(rows.take(row)))
 
 
@@ -206,12 +206,13 @@ def _put_rows(
     try:
         write([rows.to_value(row) for row in many])
     except ValueMismatchError:
-        with _blaming_the_processor(store):
+        with blaming_the_processor(store):
             write([rows.to_value(rows.take(row)) for row in many])
 
 
 @contextmanager
-def _blaming_the_processor(store: str) -> Iterator[None]:
+def blaming_the_processor(store: str) -> Iterator[None]:
+    """Say that a value which does not fit was put there by the processor."""
     try:
         yield
     except ValueMismatchError as error:

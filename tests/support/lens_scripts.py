@@ -9,11 +9,11 @@ from statemigrate.lenses import Change, add, cast, lens, rename
 from statemigrate.migration import Lineage, Migration
 
 
-def lineage_of(*changes: Change) -> Lineage:
+def lineage_of(*changes: Change, store: str = "notes") -> Lineage:
     """A script for each change, from base through r0, r1 ..."""
     scripts = [
         Migration(
-            store="notes",
+            store=store,
             revision=f"r{number}",
             down_revision=f"r{number - 1}" if number else None,
             old=change.old,
@@ -24,7 +24,7 @@ def lineage_of(*changes: Change) -> Lineage:
         )
         for number, change in enumerate(changes)
     ]
-    return Lineage.build("notes", scripts)
+    return Lineage.build(store, scripts)
 
 
 OLD = Struct("id BIGINT NOT NULL, n BIGINT, text STRING, s STRUCT<x: DOUBLE>")

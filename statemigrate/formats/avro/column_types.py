@@ -1,4 +1,4 @@
-"""Which formats have a form in columns, and the Arrow types of their single values.
+"""The Arrow types of values, and which formats are read into columns and written from them.
 
 pyarrow is loaded where it is used: what only looks at state is to begin at once.
 """
@@ -10,12 +10,18 @@ from typing import Any
 
 from statemigrate.formats.schema.nodes import (
     NULL,
+    Array,
     Decimals,
+    Enum,
     Fixed,
+    Map,
     Node,
     Primitive,
     Record,
     Union,
+    accepts_none,
+    type_name,
+    without_none,
 )
 from statemigrate.formats.schema.parsing import COLLATED
 
@@ -23,6 +29,8 @@ LONG_DIGITS = 18
 """Digits of any decimal that is a number of 64 bits."""
 _WIDEST = 16
 """Bytes of a decimal that Arrow has in 128 bits."""
+_WIDEST_DECIMAL = 38
+"""Digits of a decimal that Arrow has in 128 bits."""
 _DEPTH = 16
 
 
@@ -107,3 +115,35 @@ def _arrow_types() -> dict[str, dict[str, Any]]:
             "null": pa.null(),
         },
     }
+
+
+def arrow_type(node: Node) -> Any:  # noqa: PLR0911  # one a kind
+    """The Arrow type of values of a type, as they are in state tables and in rewrites."""
+    import pyarrow as pa
+
+    node = without_none(node)
+    match node:
+        case Union():
+            # A processor's columns have no other choice than that of two sizes of a number.
+            return {"int long": pa.int64(), "double float": pa.float64()}[
+                " ".join(sorted(map(type_name, node.branches)))
+            ]
+        case Record():
+            return pa.struct(
+                [pa.field(f.name, arrow_type(f.type), accepts_none(f.type)) for f in node.fields]
+            )
+        case Array():
+            return pa.list_(pa.field("element", arrow_type(node.items), accepts_none(node.items)))
+        case Map():
+            value = pa.field("value", arrow_type(node.values), accepts_none(node.values))
+            return pa.map_(arrow_type(node.keys), value)
+        case Primitive(decimals=Decimals() as digits) | Fixed(decimals=Decimals() as digits):
+            wide = digits.precision > _WIDEST_DECIMAL
+            return (pa.decimal256 if wide else pa.decimal128)(digits.precision, digits.scale)
+        case Enum():
+            return pa.string()
+        case Fixed():
+            return pa.binary()
+        case Primitive():
+            return primitive_type(node)
+    raise AssertionError(node)

@@ -16,8 +16,8 @@ from support.columnar_formats import columnar_values
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Avro, Format, Struct
 from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.formats.avro.column_types import arrow_type
 from statemigrate.formats.examples import made_up_values
-from statemigrate.lenses.columns import arrow_type
 
 
 def _nullable(kind: Any) -> Any:

@@ -13,9 +13,9 @@ from support.random_lenses import fitting_changes
 from statemigrate.errors import ScriptError, ValueMismatchError
 from statemigrate.formats import Format, Struct, Value
 from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.formats.avro.column_types import arrow_type
 from statemigrate.formats.examples import made_up_values
 from statemigrate.lenses import Change, default, lens, move
-from statemigrate.lenses.columns import arrow_type
 
 
 def _outcome(function_: Any, value: Value) -> tuple[Value | None, Exception | None]:

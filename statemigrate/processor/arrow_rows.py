@@ -1,0 +1,146 @@
+"""Arrow tables that users make, in the types that are wanted of them.
+
+Libraries have several Arrow types for the same values: Polars' text is a ``large_string``, pandas'
+timestamps have nanoseconds. A column is taken if its type means the same, and if each of its values
+is one of the wanted type. Nothing is rounded, cut or parsed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+
+from statemigrate.formats.arrow_values import plain_array, plain_values
+
+_TEXTS = (types.is_string, types.is_large_string, types.is_string_view)
+_BINARIES = (
+    *(types.is_binary, types.is_large_binary, types.is_binary_view),
+    types.is_fixed_size_binary,
+)
+_LISTS = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+_ALIKE: tuple[tuple[Callable[[Any], bool], ...], ...] = (
+    (types.is_integer,),
+    (types.is_boolean,),
+    _TEXTS,
+    _BINARIES,
+    (types.is_decimal,),
+    (types.is_date,),
+    (types.is_time,),
+    (types.is_duration,),
+)
+"""Kinds of types. One of a kind becomes another, if its values are values of that."""
+
+
+class UnfitColumn(Exception):  # noqa: N818 - a signal between two parts of this package
+    """A column at ``place`` is not what is ``expected``."""
+
+    def __init__(self, place: str, expected: object, found: object) -> None:
+        super().__init__(place, expected, found)
+        self.place, self.expected, self.found = place, str(expected), str(found)
+
+
+def table_of(given: Any) -> pa.Table:
+    """A table of Arrow, of pandas or of Polars as Arrow's, each column in one piece.
+
+    Raises TypeError for something else, and ``pyarrow.ArrowException`` for a column of mixed types.
+    """
+    if isinstance(given, pa.RecordBatch):
+        given = pa.Table.from_batches([given])
+    if not isinstance(given, pa.Table):
+        is_pandas = type(given).__module__.partition(".")[0] == "pandas"
+        if not is_pandas and not hasattr(given, "__arrow_c_stream__"):
+            raise TypeError(f"{type(given).__name__} is no table")
+        given = pa.Table.from_pandas(given, preserve_index=False) if is_pandas else pa.table(given)
+    return given.combine_chunks()
+
+
+def column_of(table: pa.Table, name: str) -> pa.Array:
+    """A column of a table as one array."""
+    column = table.column(name)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    made = column.combine_chunks()
+    return made.chunk(0) if isinstance(made, pa.ChunkedArray) else made
+
+
+def fitted(array: pa.Array, wanted: pa.DataType, place: str) -> pa.Array:
+    """The array in the type that is wanted. Raises `UnfitColumn`, with the place within it."""
+    if array.type == wanted:
+        return array
+    if types.is_dictionary(array.type):
+        return fitted(array.dictionary_decode(), wanted, place)
+    if types.is_struct(wanted) and types.is_struct(array.type):
+        return _struct(array, wanted, place)
+    _check(array.type, wanted, place)
+    try:
+        if _has_order(array.type, wanted):
+            return array.cast(wanted)
+        return plain_array(plain_values(array), wanted)
+    except (pa.ArrowException, OverflowError) as error:
+        raise UnfitColumn(place, wanted, f"{array.type}: {error}") from error
+
+
+def _struct(array: pa.StructArray, wanted: pa.StructType, place: str) -> pa.Array:
+    _check_names(array.type, wanted, place)
+    fields = [fitted(array.field(each.name), each.type, f"{place}.{each.name}") for each in wanted]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=mask)
+
+
+def _check_names(found: pa.StructType, wanted: pa.StructType, place: str) -> None:
+    names, expected = [each.name for each in found], [each.name for each in wanted]
+    if sorted(names) != sorted(expected):
+        raise UnfitColumn(place, f"a struct of {_named(expected)}", f"one of {_named(names)}")
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+def _check(found: pa.DataType, wanted: pa.DataType, place: str) -> None:
+    """Raise `UnfitColumn` for a type that means something else."""
+    if types.is_null(found) or any(_is(found, kind) and _is(wanted, kind) for kind in _ALIKE):
+        return
+    if types.is_floating(wanted) and (types.is_floating(found) or types.is_integer(found)):
+        return
+    if types.is_timestamp(wanted) and types.is_timestamp(found):
+        if (wanted.tz is None) == (found.tz is None):
+            return
+    elif types.is_struct(wanted) and types.is_struct(found):
+        _check_names(found, wanted, place)
+        for each in wanted:
+            _check(found.field(each.name).type, each.type, f"{place}.{each.name}")
+        return
+    elif types.is_map(wanted) and types.is_map(found):
+        _check(found.key_type, wanted.key_type, f"{place} key")
+        _check(found.item_type, wanted.item_type, f"{place}{{}}")
+        return
+    elif _is(wanted, _LISTS) and _is(found, _LISTS):
+        _check(found.value_type, wanted.value_type, f"{place}[]")
+        return
+    raise UnfitColumn(place, wanted, found)
+
+
+def _is(kind: pa.DataType, checks: Sequence[Callable[[Any], bool]]) -> bool:
+    return any(check(kind) for check in checks)
+
+
+def _has_order(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether the fields of structs within lists and maps stand in the order that is wanted.
+
+    Arrow's own cast takes a field that stands elsewhere for one that is not there.
+    """
+    if types.is_struct(found) and types.is_struct(wanted):
+        names = [each.name for each in found]
+        return names == [each.name for each in wanted] and all(
+            _has_order(one.type, other.type) for one, other in zip(found, wanted, strict=True)
+        )
+    if types.is_map(found) and types.is_map(wanted):
+        pairs = ((found.key_type, wanted.key_type), (found.item_type, wanted.item_type))
+        return all(_has_order(*each) for each in pairs)
+    if _is(found, _LISTS) and _is(wanted, _LISTS):
+        return _has_order(found.value_type, wanted.value_type)
+    return True

@@ -1,0 +1,108 @@
+"""A partition's rows in blocks that have all rows of their keys, as Arrow tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from statemigrate.blocks import BYTES_IN_BLOCK
+
+FIRST = 1_024
+"""Keys of the first block, which show how large the others may be."""
+MOST = 16_384
+"""Keys of a block at most."""
+_GROWTH = 4
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class KeyBlock:
+    """Rows that have all rows of their keys; ``keys`` has each key once, in the rows' order."""
+
+    keys: pa.Table
+    rows: pa.Table
+
+
+class KeyBlocks:
+    """The blocks of batches of Arrow that are sorted by their key columns.
+
+    ``columns`` are the places of these among ``names``. Keys are told apart as their types tell
+    values apart: types for which that is not enough are no grouping keys.
+    """
+
+    def __init__(
+        self, batches: Iterable[pa.RecordBatch], columns: Sequence[int], names: Sequence[str]
+    ) -> None:
+        self.rows = 0
+        self.keys = 0
+        self.keys_a_block = FIRST
+        self._batches = batches
+        self._columns = columns
+        self._names = list(names)
+
+    def __iter__(self) -> Iterator[KeyBlock]:
+        waiting = self._table([])
+        starts = np.empty(0, np.int64)
+        last: list[pa.Array] | None = None
+        for batch in self._batches:
+            if not batch.num_rows:
+                continue
+            self.rows += batch.num_rows
+            keys = [batch.column(at) for at in self._columns]
+            begins = _begins(keys, last)
+            last = [each.slice(batch.num_rows - 1) for each in keys]
+            starts = np.concatenate([starts, begins + waiting.num_rows])
+            waiting = self._table([*waiting.to_batches(), batch])
+            # The last key may go on in the next batch.
+            while len(starts) > self.keys_a_block:
+                end = int(starts[self.keys_a_block])
+                yield self._block(waiting.slice(0, end), starts[: self.keys_a_block])
+                starts, waiting = starts[starts >= end] - end, waiting.slice(end)
+        if len(starts):
+            yield self._block(waiting, starts)
+
+    def fit_to(self, number: int, size: int) -> None:
+        """Let blocks have as many keys as have room, going by a number of them and their bytes."""
+        room = number * BYTES_IN_BLOCK // max(size, 1)
+        self.keys_a_block = max(1, min(MOST, room, self.keys_a_block * _GROWTH))
+
+    def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        columns = [
+            pa.chunked_array([batch.column(at) for batch in batches] or [[]])
+            for at in range(len(self._names))
+        ]
+        return pa.Table.from_arrays(columns, names=self._names)
+
+    def _block(self, rows: pa.Table, starts: Places) -> KeyBlock:
+        self.keys += len(starts)
+        whole = rows.combine_chunks()
+        names = [self._names[at] for at in self._columns]
+        places = pa.array(starts)
+        keys = [whole.column(at).take(places).combine_chunks() for at in self._columns]
+        return KeyBlock(pa.Table.from_arrays(keys, names=names), whole)
+
+
+def _begins(keys: Sequence[pa.Array], before: Sequence[pa.Array] | None) -> Places:
+    """The places of rows whose key is another than that of the row before."""
+    differs = np.zeros(len(keys[0]), np.bool_)
+    for place, column in enumerate(keys):
+        differs[1:] |= _differ(column.slice(1), column.slice(0, len(column) - 1))
+        if before is None:
+            differs[0] = True
+        else:
+            differs[:1] |= _differ(column.slice(0, 1), before[place])
+    return np.flatnonzero(differs)
+
+
+def _differ(some: pa.Array, others: pa.Array) -> npt.NDArray[np.bool_]:
+    different = pc.fill_null(pc.not_equal(some, others), False)
+    one_is_null = pc.xor(pc.is_null(some), pc.is_null(others))
+    found: Any = pc.or_(different, one_is_null)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
