@@ -74,11 +74,10 @@ class RecordTables(BatchProcessor):
         self._records = plain_array(values, arrow_type(Struct(self._kind.ddl).schema))
 
     def handleBatch(self, keys: Any, rows: Any, state: Any, timerValues: Any) -> tuple[Any, Any]:
-        whole = rows.group_by("key", use_threads=False)
-        added = whole.aggregate([("amount", "count"), ("amount", "max")])
+        added = self.aggregate(keys, rows, [("amount", "count"), ("amount", "max")])
         numbers = pc.utf8_slice_codeunits(added["key"], 4).cast(pa.int64())
         places = np.mod(pc.add(numbers, added["amount_max"]).to_numpy(), 1000)
-        new = added.select(["key"]).append_column("totals", self._records.take(pa.array(places)))
+        new = keys.append_column("totals", self._records.take(pa.array(places)))
         found = pc.is_valid(state["totals"]).cast(pa.int64())
         columns = [added["key"], added["amount_count"], pc.multiply(found, self._kind.fields)]
         return new, pa.table(columns, ["key", "n", "total"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from statemigrate.errors import ProcessorError
-from statemigrate.processor.key_blocks import KeyBlock, KeyBlocks
+from statemigrate.processor.key_blocks import KeyBlock, KeyBlocks, aggregated
 from statemigrate.processor.startup import called_by_key
 from statemigrate.processor.state_columns import StateColumns
 
@@ -41,6 +41,17 @@ class BatchProcessor(StatefulProcessor):
         Polars, or of pandas. A call has some thousands of keys, fewer where rows or values are
         large, and each key is in one call of a micro-batch.
         """
+
+    @staticmethod
+    def aggregate(keys: Any, rows: Any, aggregations: Sequence[Any]) -> Any:
+        """Aggregate the rows of each key, one row a key in the order of ``keys`` and ``state``.
+
+        ``aggregations`` are those of ``pyarrow.TableGroupBy.aggregate``, such as
+        ``[("price", "sum"), ([], "count_all")]``, whose columns ``price_sum`` and ``count_all``
+        follow the grouping columns. pyarrow's own ``group_by`` changes the order of the keys, and
+        Polars' does without ``maintain_order=True``.
+        """
+        return aggregated(keys, rows, aggregations)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> NoReturn:  # noqa: ARG002
         """Never called on the embedded engine; the others do not take a batch processor."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.blocks import BYTES_IN_BLOCK
+from statemigrate.processor.arrow_rows import column_of
 
 FIRST = 1_024
 """Keys of the first block, which show how large the others may be."""
@@ -87,6 +88,24 @@ class KeyBlocks:
         places = pa.array(starts)
         keys = [whole.column(at).take(places).combine_chunks() for at in self._columns]
         return KeyBlock(pa.Table.from_arrays(keys, names=names), whole)
+
+
+def aggregated(keys: pa.Table, rows: pa.Table, aggregations: Sequence[Any]) -> pa.Table:
+    """Aggregations of pyarrow over each key's rows, next to the columns of ``keys``, in its order.
+
+    Rows of one key stand together, in the order of ``keys``.
+    """
+    columns = [column_of(rows, name) for name in keys.column_names]
+    starts = _begins(columns, None) if rows.num_rows else np.empty(0, np.int64)
+    if len(starts) != keys.num_rows:
+        raise ValueError(f"the rows are of {len(starts)} keys, and not of {keys.num_rows}")
+    number = np.repeat(np.arange(len(starts)), np.diff([*starts, rows.num_rows]))
+    name = "_".join(["number", *rows.column_names])
+    grouped = rows.append_column(name, pa.array(number)).group_by(name, use_threads=False)
+    # What pyarrow groups by text has another order than its rows had.
+    found = grouped.aggregate(list(aggregations)).sort_by(name).drop_columns([name])
+    names = [*keys.column_names, *found.column_names]
+    return pa.Table.from_arrays([*keys.columns, *found.columns], names=names).combine_chunks()
 
 
 def _begins(keys: Sequence[pa.Array], before: Sequence[pa.Array] | None) -> Places:

@@ -120,6 +120,11 @@ def test_blocks_have_all_rows_of_their_keys_in_their_order(groups, size):
         own = {tuple(row.values()) for row in each.keys.to_pylist()}
         assert {tuple(row.values())[:2] for row in each.rows.to_pylist()} == own
         assert each.keys.num_rows <= key_blocks.FIRST
+        numbers = BatchProcessor.aggregate(each.keys, each.rows, [("n", "count"), ("n", "max")])
+        assert numbers.column_names == ["a", "b", "n_count", "n_max"]
+        for *key, count, most in (row.values() for row in numbers.to_pylist()):
+            assert (count, most) == (groups[tuple(key)], groups[tuple(key)] - 1)
+        assert numbers.select(["a", "b"]).equals(each.keys)
     assert (blocks.rows, blocks.keys) == (len(rows), len(groups))
 
 
@@ -146,7 +151,7 @@ class Counting(BatchProcessor):
         handle.getValueState("counts", COUNTS)
 
     def handleBatch(self, keys, rows, state, timerValues):
-        added = rows.group_by(["a", "b"], use_threads=False).aggregate([([], "count_all")])
+        added = self.aggregate(keys, rows, [([], "count_all")])
         before = pc.fill_null(pc.struct_field(state["counts"].chunk(0), "n"), 0)
         n = pc.add(before, added["count_all"].chunk(0))
         moment = dt.datetime.fromtimestamp(
