@@ -67,8 +67,8 @@ def array_of(values: list[Any], kind: Any) -> Any:
 
 def plain_array(values: Sequence[Any], kind: Any) -> Any:
     """Plain values, maps as dictionaries, as an array of ``kind``. Raises as `array_of`."""
-    found = values if not has_maps(kind) else [_paired(each, kind) for each in values]
-    return array_of(list(found), kind)
+    paired = _pairing(kind)
+    return array_of(list(values if paired is None else map(paired, values)), kind)
 
 
 def has_maps(kind: Any) -> bool:
@@ -76,17 +76,20 @@ def has_maps(kind: Any) -> bool:
     return _contains([kind], _is_map)
 
 
-def _paired(value: Any, kind: Any) -> Any:
-    """A plain value with its maps as lists of pairs, as Arrow takes them."""
+def _pairing(kind: Any) -> Callable[[Any], Any] | None:
+    """What makes lists of pairs, as Arrow takes them, of a plain value's maps; None without any."""
     from pyarrow import types
 
-    if value is None or not has_maps(kind):
-        return value
+    if not has_maps(kind):
+        return None
     if types.is_map(kind):
-        return [(_paired(k, kind.key_type), _paired(v, kind.item_type)) for k, v in value.items()]
+        of_key, of_item = _pairing(kind.key_type) or _same, _pairing(kind.item_type) or _same
+        return _unless_null(lambda value: [(of_key(k), of_item(v)) for k, v in value.items()])
     if types.is_list(kind):
-        return [_paired(each, kind.value_type) for each in value]
-    return {field.name: _paired(value[field.name], field.type) for field in kind}
+        of_each = _pairing(kind.value_type) or _same
+        return _unless_null(lambda value: list(map(of_each, value)))
+    parts = [(each.name, part) for each in kind if (part := _pairing(each.type)) is not None]
+    return _unless_null(lambda value: value | {name: of(value[name]) for name, of in parts})
 
 
 def _plain_values(array: Any) -> list[Any]:
@@ -125,6 +128,14 @@ def with_dictionaries(value: Any, kind: Any) -> Any:
 def binary_type(kind: Any) -> Any:
     """The type with binaries for texts, and with all that may be null."""
     return _retyped(kind, _binary)
+
+
+def nullable_type(kind: Any) -> Any:
+    """The type with all that may be null.
+
+    Arrow's casts take a null struct for one whose fields are null, which then must be able to be.
+    """
+    return _retyped(kind, _same)
 
 
 def _binary(kind: Any) -> Any:

@@ -109,8 +109,12 @@ class Format(ABC):
 
     @cached_property
     def has_columns(self) -> bool:
-        """Whether many values are read into columns and written from them; see `decode_columns`."""
+        """Whether lenses take many values of the format at once, as columns."""
         return has_columns(self.schema)
+
+    @cached_property
+    def _is_columnar(self) -> bool:
+        return has_columns(self.schema, lists=True)
 
     def decode_columns(self, values: Sequence[bytes]) -> Any | None:
         """Read values as one Arrow array of structs, without a plain value for any of them.
@@ -118,7 +122,7 @@ class Format(ABC):
         None where the format has no columns, or where one of the values is not as usual: `decode`
         reads it then, or says what is wrong.
         """
-        if not self.has_columns:
+        if not self._is_columnar:
             return None
         from statemigrate.formats.avro.columns_reading import read_columns
 
@@ -133,7 +137,7 @@ class Format(ABC):
 
         None where the format has no columns, or where `encode` has to convert or refuse a value.
         """
-        if not self.has_columns:
+        if not self._is_columnar:
             return None
         from statemigrate.formats.avro.columns_writing import write_columns
 

@@ -74,6 +74,10 @@ def fitted(array: pa.Array, wanted: pa.DataType, place: str) -> pa.Array:
         return fitted(array.dictionary_decode(), wanted, place)
     if types.is_struct(wanted) and types.is_struct(array.type):
         return _struct(array, wanted, place)
+    if types.is_map(wanted) and _is(array.type, _LISTS):
+        # Polars has no maps: a list of entries stands for one.
+        entry = pa.struct([wanted.key_field, wanted.item_field])
+        return fitted(array, pa.list_(entry), place).view(wanted)
     _check(array.type, wanted, place)
     try:
         if _has_order(array.type, wanted):

@@ -24,7 +24,7 @@ from statemigrate.errors import (
 )
 from statemigrate.families import EncodedBlockFamily, Span
 from statemigrate.formats import Format, Struct
-from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.formats.arrow_values import nullable_type, plain_array, plain_values
 from statemigrate.formats.avro.column_types import arrow_type
 from statemigrate.processor.arrow_rows import UnfitColumn, column_of, fitted, table_of
 from statemigrate.processor.keys import TupleKeyCodec
@@ -245,7 +245,7 @@ class ValueColumn(StateColumn):
         self._access = access
         self._format: Format = access.target.format
         self._before: Sequence[bytes | None] = ()
-        self.type = arrow_type(self._format.schema)
+        self.type = nullable_type(arrow_type(self._format.schema))
 
     def read(self, keys: Sequence[bytes]) -> pa.Array:
         """See `StateColumn.read`."""
@@ -256,7 +256,6 @@ class ValueColumn(StateColumn):
         values = self._format.decode_columns(present)
         if values is None:
             values = plain_array(self._format.decode_many(present), self.type)
-        values = fitted(values, self.type, self._access.store)
         if len(present) == len(keys):
             return values
         has = np.fromiter((each is not None for each in self._before), np.bool_, len(keys))
@@ -302,7 +301,7 @@ class ListColumn(StateColumn):
     def __init__(self, access: DualAccess[Any]) -> None:
         self._access = access
         element = arrow_type(access.target.format.schema)  # type: ignore[attr-defined]
-        self.type = pa.list_(pa.field("element", element))
+        self.type = nullable_type(pa.list_(pa.field("element", element)))
         self._before: Sequence[Any] = ()
 
     def read(self, keys: Sequence[bytes]) -> pa.Array:
@@ -342,7 +341,7 @@ class MapColumn(StateColumn):
             pa.field("key", arrow_type(Struct(declared.user_key).schema)),
             pa.field("value", value),
         ]
-        self.type = pa.list_(pa.field("element", pa.struct(fields)))
+        self.type = nullable_type(pa.list_(pa.field("element", pa.struct(fields))))
         self._before: Sequence[dict[bytes, Any]] = ()
 
     def read(self, keys: Sequence[bytes]) -> pa.Array:

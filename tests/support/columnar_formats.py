@@ -67,25 +67,48 @@ _AVRO: list[tuple[Any, st.SearchStrategy[Any]]] = [
 
 
 @st.composite
-def _structs(draw: st.DrawFn, depth: int) -> tuple[str, st.SearchStrategy[Value]]:
+def _types(draw: st.DrawFn, depth: int, lists: bool) -> tuple[str, st.SearchStrategy[Any]]:
+    kind = draw(st.sampled_from(["leaf"] * 4 + ["struct", *["list", "map"] * lists] * (depth > 0)))
+    if kind == "leaf":
+        return draw(st.sampled_from(sorted(_SPARK.items(), key=lambda pair: pair[0])))
+    if kind == "struct":
+        inner, held = draw(_structs(depth - 1, lists))
+        return f"STRUCT<{inner}>", held
+    inner, held = draw(_types(depth - 1, lists))
+    # In Spark's DDL what is in a list or a map may be null.
+    several = st.none() | held
+    if kind == "list":
+        return f"ARRAY<{inner}>", st.lists(several, max_size=4) | st.lists(held, max_size=40)
+    return f"MAP<STRING, {inner}>", st.dictionaries(_TEXT, several, max_size=5)
+
+
+@st.composite
+def _structs(draw: st.DrawFn, depth: int, lists: bool) -> tuple[str, st.SearchStrategy[Value]]:
     texts, values = [], {}
     for name in draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=5, unique=True)):
-        if depth and draw(st.integers(0, 3)) == 0:
-            inner, held = draw(_structs(depth - 1))
-            text = f"STRUCT<{inner}>"
-        else:
-            text, held = draw(st.sampled_from(sorted(_SPARK.items(), key=lambda pair: pair[0])))
+        text, held = draw(_types(depth, lists))
         is_full = draw(st.booleans())
         texts.append(f"{name}: {text}{' NOT NULL' * is_full}")
         values[name] = held if is_full else st.none() | held
     return ", ".join(texts), st.fixed_dictionaries(values)
 
 
+_SYMBOLS = ["A", "B", "C"]
+_AVRO_LISTS: list[tuple[Any, st.SearchStrategy[Any]]] = [
+    ({"type": "enum", "name": "e{}", "symbols": _SYMBOLS}, st.sampled_from(_SYMBOLS)),
+    ({"type": "fixed", "name": "f{}", "size": 5}, st.binary(min_size=5, max_size=5)),
+    ({"type": "array", "items": "long"}, st.lists(_64_BITS, max_size=300)),
+    ({"type": "map", "values": "string"}, st.dictionaries(_TEXT, _TEXT, max_size=5)),
+]
+
+
 @st.composite
-def _records(draw: st.DrawFn) -> tuple[Any, st.SearchStrategy[Value]]:
+def _records(draw: st.DrawFn, lists: bool) -> tuple[Any, st.SearchStrategy[Value]]:
     fields, values = [], {}
     for name in draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True)):
-        kind, held = draw(st.sampled_from(_AVRO))
+        kind, held = draw(st.sampled_from(_AVRO + _AVRO_LISTS * lists))
+        if isinstance(kind, dict) and "name" in kind:
+            kind = kind | {"name": kind["name"].format(name)}
         if draw(st.booleans()):
             kind, held = draw(st.permutations([kind, "null"])), st.none() | held
         fields.append({"name": name, "type": list(kind) if isinstance(kind, tuple) else kind})
@@ -94,13 +117,13 @@ def _records(draw: st.DrawFn) -> tuple[Any, st.SearchStrategy[Value]]:
 
 
 @st.composite
-def columnar_values(draw: st.DrawFn) -> tuple[Format, list[Value]]:
-    """A format of either kind, and some of its values."""
+def columnar_values(draw: st.DrawFn, *, lists: bool = False) -> tuple[Format, list[Value]]:
+    """A format of either kind, and some of its values; with ``lists`` and maps, or without."""
     fmt: Format
     if draw(st.integers(0, 3)):
-        ddl, values = draw(_structs(2))
+        ddl, values = draw(_structs(2, lists))
         fmt = Struct(f"struct<{ddl}>")
     else:
-        document, values = draw(_records())
+        document, values = draw(_records(lists))
         fmt = Avro(document)
     return fmt, draw(st.lists(values, min_size=1, max_size=5))

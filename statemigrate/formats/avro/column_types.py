@@ -34,27 +34,38 @@ _WIDEST_DECIMAL = 38
 _DEPTH = 16
 
 
-def has_columns(node: Node, depth: int = 0) -> bool:
+def has_columns(  # noqa: PLR0911  # one a kind
+    node: Node, depth: int = 0, *, lists: bool = False
+) -> bool:
     """Whether values of a type are read into columns and written from them.
 
-    Lists, maps, unions with a choice, enums and bare ``fixed`` are not.
+    Unions with a choice and maps whose keys are no texts are not, and unless ``lists`` says so
+    neither are lists, maps, enums and bare ``fixed``, on which lenses go value by value.
     """
     match node:
         case Record():
             return (
                 len(node.fields) > 0
                 and depth < _DEPTH
-                and all(has_columns(field.type, depth + 1) for field in node.fields)
+                and all(has_columns(each.type, depth + 1, lists=lists) for each in node.fields)
             )
         case Union(branches=(one, other)):
             present = other if one == NULL else one
-            return (one == NULL) != (other == NULL) and has_columns(present, depth)
+            return (one == NULL) != (other == NULL) and has_columns(present, depth, lists=lists)
         case Fixed(decimals=Decimals() as decimals):
             return 0 < node.size <= _WIDEST and decimals.precision <= _precision_of(node.size)
         case Primitive(type="bytes", decimals=Decimals() as decimals):
             return decimals.precision <= LONG_DIGITS
         case Primitive():
             return node.type != "null"
+        case Array() if lists and depth < _DEPTH:
+            return has_columns(node.items, depth + 1, lists=True)
+        case Map() if lists and depth < _DEPTH:
+            return node.has_text_keys and has_columns(node.values, depth + 1, lists=True)
+        case Enum():
+            return lists
+        case Fixed():
+            return lists and node.size > 0
     return False
 
 

@@ -21,8 +21,12 @@ import pyarrow as pa
 from statemigrate.formats.avro.column_types import present_branch, primitive_type
 from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
+    Array,
     Decimals,
+    Enum,
+    Field,
     Fixed,
+    Map,
     Node,
     Primitive,
     Record,
@@ -53,6 +57,10 @@ _DAYS = (date.min.toordinal() - EPOCH_DAY, date.max.toordinal() - EPOCH_DAY)
 _MOMENTS = tuple(
     (each.replace(tzinfo=UTC) - EPOCH) // MICROSECOND for each in (datetime.min, datetime.max)
 )
+_STEPS = 256
+"""Items of a list that are read one after the other, whatever other rows have."""
+_ROWS_A_STEP = 16
+"""Items that a step has to read on average where there are more."""
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 _DAY = 24 * 3600 * 1_000_000
 LIMITS = {
@@ -127,6 +135,13 @@ class _PresentRows:
         """The same of numbers that are 0 or 1."""
         return self._array(pa.bool_(), np.packbits(self._spread(numbers), bitorder="little"))
 
+    def lists(self, kind: Any, counts: Numbers, children: list[Any]) -> Any:
+        """Lists or maps of so many items each, all of which are in one array."""
+        offsets = np.zeros(self.count + 1, np.int32)
+        np.cumsum(self._spread(counts), out=offsets[1:])
+        buffers = [self.validity, pa.py_buffer(offsets)]
+        return pa.Array.from_buffers(kind, self.count, buffers, self._nulls, children=children)
+
     def struct(self, names: list[str], arrays: list[Any]) -> Any:
         """Structs of the arrays of all rows."""
         fields = [pa.field(name, each.type) for name, each in zip(names, arrays, strict=True)]
@@ -170,7 +185,62 @@ class _ColumnReading:
                 return self._fixed(node.size, decimals, rows)
             case Primitive():
                 return self._primitive(node, rows)
+        return self._of_several_sizes(node, rows)
+
+    def _of_several_sizes(self, node: Node, rows: _PresentRows) -> tuple[Any, Numbers]:
+        match node:
+            case Array():
+                counts, items, at = self._items(node.items, rows)
+                kind = pa.list_(pa.field("element", items.type))
+                return rows.lists(kind, counts, [items]), at
+            case Map():
+                return self._map(node, rows)
+            case Enum():
+                number, at = self._number(rows.at)
+                _require_between(number, 0, len(node.symbols) - 1)
+                symbols = pa.array(node.symbols, pa.string())
+                return symbols.take(rows.array(pa.int64(), number)), at
+            case Fixed():
+                end = rows.at + node.size
+                require(not (end > rows.ends).any())
+                return self._slices(pa.binary(), rows.at, end, rows), end
         raise Irregular
+
+    def _map(self, node: Map, rows: _PresentRows) -> tuple[Any, Numbers]:
+        entry = Record("entry", (Field("key", node.keys), Field("value", node.values)))
+        counts, entries, at = self._items(entry, rows)
+        keys, values = entries.field(0), entries.field(1)
+        require(are_distinct(keys, counts))
+        fields = [pa.field("key", keys.type, nullable=False), pa.field("value", values.type)]
+        children = [pa.StructArray.from_arrays([keys, values], fields=fields)]
+        return rows.lists(pa.map_(keys.type, values.type), counts, children), at
+
+    def _items(self, node: Node, rows: _PresentRows) -> tuple[Numbers, Any, Numbers]:
+        """How many items each row has, all of them in one array, and the places behind.
+
+        One item of every row is read at a time. They stand in one block, as they are written here.
+        """
+        counts, at = self._number(rows.at)
+        _require_between(counts, 0, len(self._data))
+        number, most = int(counts.sum()), int(counts.max(initial=0))
+        require(most <= _STEPS or most * _ROWS_A_STEP <= number)
+        starts = np.cumsum(counts) - counts
+        here = np.flatnonzero(counts)
+        arrays, places = [], []
+        for step in range(most or 1):
+            array, at[here] = self.read(node, _PresentRows(len(here), at[here], rows.ends[here]))
+            arrays.append(array)
+            places.append(starts[here] + step)
+            here = here[counts[here] > step + 1]
+        # Behind the block there is another one, of no items.
+        end = np.flatnonzero(counts)
+        require(not self._bytes[at[end]].any())
+        at[end] += 1
+        if len(arrays) == 1:
+            return counts, arrays[0], at
+        order = np.empty(number, np.int64)
+        order[np.concatenate(places)] = np.arange(number)
+        return counts, pa.concat_arrays(arrays).take(pa.array(order)), at
 
     def _record(self, record: Record, rows: _PresentRows) -> tuple[Any, Numbers]:
         arrays = []
@@ -231,13 +301,16 @@ class _ColumnReading:
 
     def _text(self, kind: Any, rows: _PresentRows) -> tuple[Any, Numbers]:
         start, end = self._extent(rows)
+        return self._slices(kind, start, end, rows), end
+
+    def _slices(self, kind: Any, start: Numbers, end: Numbers, rows: _PresentRows) -> Any:
         # What is between two of them is an entry too: so the bytes are copied only once, by Arrow.
         offsets = np.empty(2 * len(start), np.int32)
         offsets[::2], offsets[1::2] = start, end
         entries = max(len(offsets) - 1, 0)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._data)]
         every = pa.Array.from_buffers(kind, entries, buffers, 0)
-        return every.take(rows.array(pa.int32(), 2 * np.arange(len(start), dtype=np.int32))), end
+        return every.take(rows.array(pa.int32(), 2 * np.arange(len(start), dtype=np.int32)))
 
     def _extent(self, rows: _PresentRows) -> tuple[Numbers, Numbers]:
         """From where to where there are as many bytes as a length says, within each value."""
@@ -302,6 +375,13 @@ class _ColumnReading:
         """Signed numbers whose highest byte is first, ``unused`` bits less than 64."""
         found: Numbers = self._words[at].byteswap().view(np.int64) >> unused
         return found
+
+
+def are_distinct(keys: Any, counts: Numbers) -> bool:
+    """Whether no key is twice among the entries of one map, which are so many each."""
+    codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    both = np.repeat(np.arange(len(counts)), counts) * (codes.max(initial=0) + 1) + codes
+    return len(np.unique(both)) == len(both)
 
 
 def _require_between(number: Numbers, low: int, high: int) -> None:

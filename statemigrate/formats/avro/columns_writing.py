@@ -20,12 +20,16 @@ from statemigrate.formats.avro.columns_reading import (
     MOST_BYTES,
     Irregular,
     Numbers,
+    are_distinct,
     require,
 )
 from statemigrate.formats.schema.nodes import (
     INTEGER_RANGES,
+    Array,
     Decimals,
+    Enum,
     Fixed,
+    Map,
     Node,
     Primitive,
     Record,
@@ -107,7 +111,39 @@ class _ColumnWriting:
             case _:
                 if array.null_count:
                     _require_present(array, present)
+                self._single(node, array, present)
+
+    def _single(self, node: Node, array: Any, present: Numbers | None) -> None:
+        match node:
+            case Array():
+                require(pa.types.is_list(array.type))
+                self._list((node.items,), array, present)
+            case Map():
+                require(pa.types.is_map(array.type))
+                fields = [array.type.key_field, array.type.item_field]
+                entries = array.cast(pa.list_(pa.struct(fields)))
+                self._list((node.keys, node.values), entries, present)
+            case _:
                 self._leaf(node, array, present)
+
+    def _list(self, nodes: tuple[Node, ...], array: Any, present: Numbers | None) -> None:
+        """All items in one block, behind their number, and the end: of a map, keys and values."""
+        if present is not None and array.null_count < int((~present).sum()):
+            array = pc.if_else(pa.array(present), array, pa.scalar(None, array.type))
+        counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
+        self._number(counts, present)
+        items = array.flatten()
+        if len(items):
+            writing = _ColumnWriting(len(items))
+            if len(nodes) == 1:
+                writing.write(nodes[0], items, None)
+            else:
+                require(are_distinct(items.field(0), counts))
+                for place, node in enumerate(nodes):
+                    writing.write(node, items.field(place), None)
+            self._end_piece()
+            self._pieces.append(_grouped(writing.joined(), counts))
+        self._append(np.zeros(self._rows, _U64), np.minimum(counts, 1))
 
     def _record(self, record: Record, array: Any, present: Numbers | None) -> None:
         require(pa.types.is_struct(array.type))
@@ -136,6 +172,20 @@ class _ColumnWriting:
             case Primitive():
                 require(array.type == primitive_type(node))
                 self._primitive(node, array, present)
+            case Enum():
+                number = pc.index_in(array, value_set=pa.array(node.symbols, array.type))
+                if number.null_count:
+                    _require_present(number, present)
+                self._number(pc.fill_null(number, 0).to_numpy().astype(np.int64), present)
+            case Fixed():
+                require(array.type == pa.binary())
+                found = pc.fill_null(array, bytes(node.size))
+                if present is not None:
+                    found = pc.if_else(pa.array(present), found, b"")
+                sizes = pc.binary_length(found).to_numpy()
+                require((sizes == _sizes(node.size, present)).all())
+                self._end_piece()
+                self._pieces.append(found)
             case _:
                 raise Irregular
 
@@ -258,6 +308,14 @@ class _ColumnWriting:
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(out)]
         every = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, 0)
         self._pieces.append(every.take(pa.array(2 * np.arange(self._rows, dtype=np.int32))))
+
+
+def _grouped(items: Any, counts: Numbers) -> Any:
+    """The bytes of so many items each, one after the other, without copying them."""
+    ends = np.frombuffer(items.buffers()[1], np.int32)[items.offset :]
+    offsets = ends[np.concatenate([[0], np.cumsum(counts)])]
+    buffers = [None, pa.py_buffer(offsets), items.buffers()[2]]
+    return pa.Array.from_buffers(pa.binary(), len(counts), buffers, 0)
 
 
 def _require_present(array: Any, present: Numbers | None) -> None:

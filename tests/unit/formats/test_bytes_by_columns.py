@@ -22,6 +22,10 @@ from statemigrate.formats.examples import made_up_values
 
 def _nullable(kind: Any) -> Any:
     """The type with every field as one that may be null."""
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", _nullable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _nullable(kind.item_type))
     if not pa.types.is_struct(kind):
         return kind
     return pa.struct([pa.field(each.name, _nullable(each.type)) for each in kind])
@@ -33,7 +37,7 @@ def _shown(values: list[Any]) -> str:
 
 
 @settings(max_examples=150, deadline=None)
-@given(columnar_values(), st.integers(1, 40))
+@given(columnar_values() | columnar_values(lists=True), st.integers(1, 40))
 def test_columns_hold_what_is_read_one_by_one_and_give_the_same_bytes(
     pair: tuple[Format, Any], times: int
 ) -> None:
@@ -47,7 +51,7 @@ def test_columns_hold_what_is_read_one_by_one_and_give_the_same_bytes(
 
 
 @settings(max_examples=100, deadline=None)
-@given(columnar_values(), st.data())
+@given(columnar_values() | columnar_values(lists=True), st.data())
 def test_columns_that_others_made_give_the_bytes_of_their_values(
     pair: tuple[Format, Any], data: st.DataObject
 ) -> None:
@@ -69,7 +73,7 @@ def test_columns_that_others_made_give_the_bytes_of_their_values(
 
 
 @settings(max_examples=250, deadline=None)
-@given(columnar_values(), st.data())
+@given(columnar_values() | columnar_values(lists=True), st.data())
 def test_damaged_bytes_are_read_as_one_by_one_or_left_to_that(
     pair: tuple[Format, Any], data: st.DataObject
 ) -> None:
@@ -234,12 +238,37 @@ def test_milliseconds_are_those_that_python_has_and_whole(local: str) -> None:
     [
         {"type": "array", "items": "long"},
         {"type": "map", "values": "long"},
-        ["null", "long", "string"],
         {"type": "enum", "name": "e", "symbols": ["A"]},
         {"type": "fixed", "name": "f", "size": 3},
-        "null",
     ],
 )
+def test_a_format_with_lists_has_columns_that_no_lens_takes(kind: Any) -> None:
+    fmt = _avro(kind)
+    assert not fmt.has_columns
+    stored = fmt.encode_many(made_up_values(fmt))
+    array = fmt.decode_columns(stored)
+    assert plain_values(array) == fmt.decode_many(stored)
+    assert fmt.encode_columns(array) == stored
+
+
+def test_one_very_long_list_among_short_ones_is_read_by_itself() -> None:
+    fmt = Struct("l ARRAY<BIGINT>")
+    short = [{"l": [n, None]} for n in range(500)]
+    stored = fmt.encode_many([*short, {"l": list(range(5_000))}])
+    assert fmt.decode_columns(stored) is None
+    assert fmt.decode_columns(stored[:-1]) is not None
+    assert fmt.decode_columns(fmt.encode_many([{"l": list(range(300))}] * 40)) is not None
+
+
+def test_a_map_that_has_a_key_twice_is_not_taken() -> None:
+    fmt = Struct("m MAP<STRING, INT>")
+    (twice,) = {fmt.encode({"m": {"a": 1, "b": 2}}).replace(b"b", b"a")}
+    assert fmt.decode_columns([twice]) is None
+    array = pa.array([{"m": [("a", 1), ("a", 2)]}], arrow_type(fmt.schema))
+    assert fmt.encode_columns(array) is None
+
+
+@pytest.mark.parametrize("kind", [["null", "long", "string"], "null"])
 def test_a_format_with_what_has_no_columns_says_so(kind: Any) -> None:
     fmt = _avro(kind)
     assert not fmt.has_columns
