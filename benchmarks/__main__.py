@@ -45,6 +45,7 @@ _FULL = {
     "share": sharing.measure,
     "sizes": sizes.measure,
     "previews": previews.measure,
+    "batches": peers.batches,
     "cluster": cluster.measure,
 }
 # What needs an environment of its own is measured when it is named.
@@ -68,6 +69,7 @@ _QUICK = {
     "share": lambda: sharing.measure(1_000_000, 1_000, 1),
     "sizes": lambda: sizes.measure(100_000, 1),
     "previews": lambda: previews.measure(3, 200, 2),
+    "batches": lambda: peers.batches(20_000, 2),
     "cluster": lambda: cluster.measure(5_000, 20, 2),
 }
 _NAMED_QUICK = {

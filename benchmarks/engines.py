@@ -95,14 +95,14 @@ def _embedded(spark: Any, folder: Path) -> list[float]:
     return durations(query.query)[2:]
 
 
-def embedded_query(spark: Any, folder: Path) -> Any:
+def embedded_query(spark: Any, folder: Path, processor: Any = None) -> Any:
     """The query on the embedded engine, started; it takes a file of ``input`` a batch."""
     from statemigrate import EmbeddedOptions, EmbeddedQuery
 
     return EmbeddedQuery(
         stream(spark, folder),
         by="key",
-        processor=Totals(),
+        processor=processor or Totals(),
         outputStructType=OUTPUT,
         checkpoint=folder / "embedded",
         sink=lambda output, _: output.write.format("noop").mode("overwrite").save(),

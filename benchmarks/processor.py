@@ -19,6 +19,7 @@ from statemigrate.formats.avro.column_types import arrow_type
 STATE = "n BIGINT, total BIGINT, name STRING"
 RENAMED = "n BIGINT, amount BIGINT, name STRING"
 OUTPUT = "key STRING, n BIGINT, total BIGINT"
+OUTPUT_NAMES = ["key", "n", "total"]
 
 
 class Totals(StatefulProcessor):
@@ -38,6 +39,23 @@ class Totals(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+class TotalTables(BatchProcessor):
+    """The same as `Totals`, by tables."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        handle.getValueState("totals", STATE)
+
+    def handleBatch(self, keys: Any, rows: Any, state: Any, timerValues: Any) -> tuple[Any, Any]:
+        wanted = [([], "count_all"), ("amount", "sum"), ("name", "last")]
+        added = self.aggregate(keys, rows, wanted)
+        before = state["totals"]
+        n = pc.add(pc.fill_null(pc.struct_field(before, "n"), 0), added["count_all"])
+        total = pc.add(pc.fill_null(pc.struct_field(before, "total"), 0), added["amount_sum"])
+        names = ["n", "total", "name"]
+        new = pc.make_struct(n, total, added["name_last"], field_names=names)
+        return keys.append_column("totals", new), pa.table([keys["key"], n, total], OUTPUT_NAMES)
 
 
 class Records(StatefulProcessor):
@@ -80,7 +98,7 @@ class RecordTables(BatchProcessor):
         new = keys.append_column("totals", self._records.take(pa.array(places)))
         found = pc.is_valid(state["totals"]).cast(pa.int64())
         columns = [added["key"], added["amount_count"], pc.multiply(found, self._kind.fields)]
-        return new, pa.table(columns, ["key", "n", "total"])
+        return new, pa.table(columns, OUTPUT_NAMES)
 
 
 class RenamedTotals(Totals):

@@ -13,8 +13,8 @@ from typing import Any
 
 from benchmarks.dry_runs import checkpoint
 from benchmarks.measuring import Result
-from benchmarks.peers.counting import counting, keeping_records
-from benchmarks.peers.whole import handed_on_query, whole_batches
+from benchmarks.peers.counting import counting, keeping_records, keeping_tables
+from benchmarks.peers.whole import handed_on_query, sql_query, tables_query, whole_batches
 from benchmarks.records import KINDS
 
 _PYTHON = Path(".venv-peers/bin/python")
@@ -54,27 +54,45 @@ def records(keys: int = 20_000, rounds: int = 5) -> list[Result]:
 
 
 def _records(keys: int, rounds: int) -> list[Result]:
-    ours: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
+    by_key: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
+    by_table: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
     theirs: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
     for _ in range(rounds):
         for kind in KINDS:
-            with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
-                ours[kind.name] += keeping_records(Path(folder), keys, 2, kind)[1:]
+            for kept, found in ((keeping_records, by_key), (keeping_tables, by_table)):
+                with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+                    found[kind.name] += kept(Path(folder), keys, 2, kind)[1:]
         # The second of two batches for each kind: the first writes every key for the first time.
         for kind, each in zip(KINDS, _quix("records", keys, 2)[1::2], strict=True):
             theirs[kind.name].append(each)
     compared = "keys/s of a partition, rows in and out, durable, against Quix get and set"
     return [
         result
-        for kind, limit in zip(KINDS, (1.5, 1.2, 1.0), strict=True)
+        for name, ours, limits in (
+            ("one partition's loop", by_key, (1.5, 1.2, 1.0)),
+            ("one partition's batch processor", by_table, (4.0, 4.0, 4.0)),
+        )
+        for kind, limit in zip(KINDS, limits, strict=True)
         for result in _results(
-            f"embedded, one partition's loop, {kind.name}",
+            f"embedded, {name}, {kind.name}",
             compared,
             limit,
             ours[kind.name],
             theirs[kind.name],
             keys,
         )
+    ]
+
+
+def batches(keys: int = 200_000, rounds: int = 10) -> list[Result]:
+    """Whole batches of a batch processor, against Spark SQL's aggregation and key by key."""
+    by_table = whole_batches(keys, rounds, tables_query)
+    sql = whole_batches(keys, rounds, sql_query)
+    by_key = whole_batches(keys, rounds)
+    where = "keys/s on two cores, sink included, against"
+    return [
+        *_results("batch processor", f"{where} Spark SQL's aggregation", 1.3, by_table, sql, keys),
+        *_results("batch processor", f"{where} key by key", 1.0, by_table, by_key, keys),
     ]
 
 

@@ -16,7 +16,7 @@ from benchmarks.engines import (
     write_input,
 )
 from benchmarks.measuring import processor_seconds
-from benchmarks.processor import OUTPUT
+from benchmarks.processor import OUTPUT, TotalTables
 
 _WARM = 10
 """Batches in which every key is written for the first time, and Java warms up: of the third its
@@ -37,6 +37,21 @@ def handed_on_query(spark: Any, folder: Path) -> Any:
     return writer.option("checkpointLocation", str(folder / "handed-on")).start()
 
 
+def tables_query(spark: Any, folder: Path) -> Any:
+    """The embedded engine with a batch processor."""
+    return embedded_query(spark, folder, TotalTables())
+
+
+def sql_query(spark: Any, folder: Path) -> Any:
+    """The same figures by Spark SQL's own aggregation, whose state is in RocksDB too."""
+    from pyspark.sql import functions as fn
+
+    counted = stream(spark, folder).groupBy("key")
+    totals = counted.agg(fn.count("*"), fn.sum("amount"), fn.last("name"))
+    writer = totals.writeStream.format("noop").outputMode("update")
+    return writer.option("checkpointLocation", str(folder / "sql")).start()
+
+
 def _handed_on(batches: Iterator[Any]) -> Iterator[Any]:
     import pyarrow as pa
 
@@ -51,7 +66,7 @@ def whole_batches(
 ) -> list[dict[str, float]]:
     """Seconds of each batch, and of processors of one on average, of Java and Python together.
 
-    ``start`` gives the query: of the embedded engine, unless it is `handed_on_query`.
+    ``start`` gives the query: of the embedded engine and key by key, unless it is another one.
     """
     spark = session()
     try:
