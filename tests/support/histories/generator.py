@@ -116,6 +116,7 @@ def _deployment(
         chunk=random.choice((1, 3, 1_000)),
         retire=random.random() < 0.7,
         write_on_read=random.random() < 0.8,
+        tables=random.random() < 0.4,
     )
 
 

@@ -42,6 +42,7 @@ from statemigrate.families import Span
 from statemigrate.processor.handle import declared_variables
 from statemigrate.processor.keys import TupleKeyCodec
 from support.histories.processor import KEY, OUTPUT, ROWS, USER_KEY, Obedient
+from support.histories.tables import ByTables
 from support.histories.values import FORMATS, STORES, lineage, shown
 from support.histories.without_spark import Rows, Session
 
@@ -59,6 +60,8 @@ class Deployment:
     chunk: int = 1_000
     retire: bool = True
     write_on_read: bool = True
+    tables: bool = False
+    """Whether its code takes many keys at once."""
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -238,7 +241,7 @@ def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
     return Engine(
         layout=Layout.over(epoch.files).within(place / "working"),
         working=str(place / "working"),
-        processor=Obedient(deployment.kinds, deployment.revision),
+        processor=_processor(deployment),
         schema=BatchSchema(ROWS, KEY, (0,), OUTPUT),
         settings=_settings(deployment),
         options=EmbeddedOptions(
@@ -261,6 +264,11 @@ def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
     )
 
 
+def _processor(deployment: Deployment) -> Any:
+    by_key = Obedient(deployment.kinds, deployment.revision)
+    return ByTables(by_key) if deployment.tables else by_key
+
+
 STAMP = Stamp("tried", "nobody", "0", None)
 
 
@@ -280,7 +288,7 @@ def _plans(deployment: Deployment, layout: Layout) -> dict[str, StorePlan]:
 
 def _planned(deployment: Deployment, committed: Manifest | None) -> dict[str, StorePlan]:
     stored = {} if committed is None else committed.stored_stores()
-    processor = Obedient(deployment.kinds, deployment.revision)
+    processor = _processor(deployment)
     return {
         each.store: plan_store(
             each, lineage(each.store), stored.get(each.store), _settings(deployment)

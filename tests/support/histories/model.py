@@ -47,17 +47,38 @@ class Model:
         return copy.deepcopy(self)
 
     def batch(
-        self, batch: Batch, target: str, stores: Iterable[str], *, write_on_read: bool = True
+        self,
+        batch: Batch,
+        target: str,
+        stores: Iterable[str],
+        *,
+        write_on_read: bool = True,
+        tables: bool = False,
     ) -> dict[int, list[frozenset[str | None]]]:
-        """A micro-batch of code with some stores; for each key what its reads may answer."""
+        """A micro-batch of code with some stores; for each key what its reads may answer.
+
+        Code with ``tables`` reads all stores of a key. An entry of a map that it reads does not
+        migrate, and neither does a value that it writes as it was.
+        """
         answers: dict[int, list[frozenset[str | None]]] = {}
         for key, commands in batch.items():
             answers[key] = []
+            before = self._of(key, stores) if tables else {}
             for command in (each for each in commands if each.store in stores):
                 answer = self._obey(key, command, target, write_on_read=write_on_read)
                 if command.verb == "read":
                     answers[key].append(answer)
+            for place, options in before.items():
+                moved = {None if held is None else held.at(target) for held in options}
+                self.options[place] = max(options | moved, self.options[place])
         return answers
+
+    def _of(self, key: int, stores: Iterable[str]) -> dict[Place, Options]:
+        return {
+            place: options
+            for place, options in self.options.items()
+            if place[1] == key and place[0] in stores
+        }
 
     def may_migrate(self, stores: Iterable[str], target: str) -> None:
         """A backfill may have moved any key of some stores to the target."""

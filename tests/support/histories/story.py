@@ -179,7 +179,11 @@ class Story:
     def _expect(self, batch: int, deployment: Deployment) -> Any:
         rows = from_json(json.loads((self.root / "input" / str(batch)).read_text()))
         answers = self.model.batch(
-            rows, deployment.revision, deployment.stores, write_on_read=deployment.write_on_read
+            rows,
+            deployment.revision,
+            deployment.stores,
+            write_on_read=deployment.write_on_read,
+            tables=deployment.tables,
         )
         if deployment.backfill:
             self.model.may_migrate(deployment.stores, deployment.revision)
