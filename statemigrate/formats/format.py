@@ -109,12 +109,13 @@ class Format(ABC):
 
     @cached_property
     def has_columns(self) -> bool:
-        """Whether lenses take many values of the format at once, as columns."""
+        """Whether many values are read into columns and written from them; see `decode_columns`."""
         return has_columns(self.schema)
 
     @cached_property
-    def _is_columnar(self) -> bool:
-        return has_columns(self.schema, lists=True)
+    def is_flat(self) -> bool:
+        """Whether it has columns, and none of lists, maps, enums and bare ``fixed``."""
+        return has_columns(self.schema, lists=False)
 
     def decode_columns(self, values: Sequence[bytes]) -> Any | None:
         """Read values as one Arrow array of structs, without a plain value for any of them.
@@ -122,7 +123,7 @@ class Format(ABC):
         None where the format has no columns, or where one of the values is not as usual: `decode`
         reads it then, or says what is wrong.
         """
-        if not self._is_columnar:
+        if not self.has_columns:
             return None
         from statemigrate.formats.avro.columns_reading import read_columns
 
@@ -137,7 +138,7 @@ class Format(ABC):
 
         None where the format has no columns, or where `encode` has to convert or refuse a value.
         """
-        if not self._is_columnar:
+        if not self.has_columns:
             return None
         from statemigrate.formats.avro.columns_writing import write_columns
 

@@ -50,7 +50,7 @@ class TrialColumns:
         known = [each for each in ways if each is not None]
         if forth is None or not forth or len(known) < len(ways):
             return None
-        if not all(each.has_columns for each in formats):
+        if not all(each.is_flat for each in formats):
             return None
         return cls(formats, forth, known)
 

@@ -35,12 +35,12 @@ _DEPTH = 16
 
 
 def has_columns(  # noqa: PLR0911  # one a kind
-    node: Node, depth: int = 0, *, lists: bool = False
+    node: Node, depth: int = 0, *, lists: bool = True
 ) -> bool:
     """Whether values of a type are read into columns and written from them.
 
-    Unions with a choice and maps whose keys are no texts are not, and unless ``lists`` says so
-    neither are lists, maps, enums and bare ``fixed``, on which lenses go value by value.
+    Unions with a choice and maps whose keys are no texts are not, and without ``lists`` neither
+    are lists, maps, enums and bare ``fixed``.
     """
     match node:
         case Record():
@@ -59,9 +59,9 @@ def has_columns(  # noqa: PLR0911  # one a kind
         case Primitive():
             return node.type != "null"
         case Array() if lists and depth < _DEPTH:
-            return has_columns(node.items, depth + 1, lists=True)
+            return has_columns(node.items, depth + 1)
         case Map() if lists and depth < _DEPTH:
-            return node.has_text_keys and has_columns(node.values, depth + 1, lists=True)
+            return node.has_text_keys and has_columns(node.values, depth + 1)
         case Enum():
             return lists
         case Fixed():

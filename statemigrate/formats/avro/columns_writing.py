@@ -81,10 +81,31 @@ def has_nulls_only_where_allowed(node: Node, array: Any, present: Numbers | None
             present = has if present is None else has & present
     elif array.null_count and (present is None or (present & ~_valid(array)).any()):
         return False
-    return not isinstance(node, Record) or all(
-        has_nulls_only_where_allowed(field.type, array.field(place), present)
-        for place, field in enumerate(node.fields)
-    )
+    match node:
+        case Record():
+            return all(
+                has_nulls_only_where_allowed(field.type, array.field(place), present)
+                for place, field in enumerate(node.fields)
+            )
+        case Array():
+            return has_nulls_only_where_allowed(node.items, _items(array, present))
+        case Map():
+            return has_nulls_only_where_allowed(node.values, _items(array, present).field(1))
+    return True
+
+
+def _items(array: Any, present: Numbers | None) -> Any:
+    """The items of the lists or maps of those rows that are present, one after the other."""
+    return _listed(array, present).flatten()
+
+
+def _listed(array: Any, present: Numbers | None) -> Any:
+    """Lists or maps as lists, null where a row is not present."""
+    if pa.types.is_map(array.type):
+        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+    if present is not None and array.null_count < int((~present).sum()):
+        array = pc.if_else(pa.array(present), array, pa.scalar(None, array.type))
+    return array
 
 
 class _ColumnWriting:
@@ -117,22 +138,18 @@ class _ColumnWriting:
         match node:
             case Array():
                 require(pa.types.is_list(array.type))
-                self._list((node.items,), array, present)
+                self._list((node.items,), _listed(array, present), present)
             case Map():
                 require(pa.types.is_map(array.type))
-                fields = [array.type.key_field, array.type.item_field]
-                entries = array.cast(pa.list_(pa.struct(fields)))
-                self._list((node.keys, node.values), entries, present)
+                self._list((node.keys, node.values), _listed(array, present), present)
             case _:
                 self._leaf(node, array, present)
 
-    def _list(self, nodes: tuple[Node, ...], array: Any, present: Numbers | None) -> None:
+    def _list(self, nodes: tuple[Node, ...], lists: Any, present: Numbers | None) -> None:
         """All items in one block, behind their number, and the end: of a map, keys and values."""
-        if present is not None and array.null_count < int((~present).sum()):
-            array = pc.if_else(pa.array(present), array, pa.scalar(None, array.type))
-        counts = pc.fill_null(pc.list_value_length(array), 0).to_numpy().astype(np.int64)
+        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
         self._number(counts, present)
-        items = array.flatten()
+        items = lists.flatten()
         if len(items):
             writing = _ColumnWriting(len(items))
             if len(nodes) == 1:

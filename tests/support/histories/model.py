@@ -70,7 +70,8 @@ class Model:
                     answers[key].append(answer)
             for place, options in before.items():
                 moved = {None if held is None else held.at(target) for held in options}
-                self.options[place] = max(options | moved, self.options[place])
+                if self.options[place].issubset(options | moved):
+                    self.options[place] = options | moved
         return answers
 
     def _of(self, key: int, stores: Iterable[str]) -> dict[Place, Options]:

@@ -242,9 +242,9 @@ def test_milliseconds_are_those_that_python_has_and_whole(local: str) -> None:
         {"type": "fixed", "name": "f", "size": 3},
     ],
 )
-def test_a_format_with_lists_has_columns_that_no_lens_takes(kind: Any) -> None:
+def test_a_format_with_lists_has_columns_and_is_not_flat(kind: Any) -> None:
     fmt = _avro(kind)
-    assert not fmt.has_columns
+    assert (fmt.has_columns, fmt.is_flat) == (True, False)
     stored = fmt.encode_many(made_up_values(fmt))
     array = fmt.decode_columns(stored)
     assert plain_values(array) == fmt.decode_many(stored)
