@@ -26,7 +26,7 @@ from benchmarks import (
     state_rows,
     state_tables,
 )
-from benchmarks.measuring import Result, as_json, table
+from benchmarks.measuring import HEAD, Result, as_json, table_rows
 
 _FULL = {
     "engines": engines.measure,
@@ -79,7 +79,7 @@ _NAMED_QUICK = {
 
 
 def main() -> int:
-    """Print the table; exit 1 if a ratio is outside its limit."""
+    """Print each row of the table as it is measured; exit 1 if a ratio is outside its limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join([*_FULL, *_NAMED]))
     parser.add_argument("--quick", action="store_true", help="small sizes: does it run at all?")
@@ -88,10 +88,12 @@ def main() -> int:
     chosen = _QUICK if arguments.quick else _FULL
     results: list[Result] = []
     known = {**chosen, **(_NAMED_QUICK if arguments.quick else _NAMED)}
+    print(HEAD, flush=True)
     for name in arguments.names or chosen:
         print(f"measuring {name} ...", file=sys.stderr)
-        results += known[name]()
-    print(table(results))
+        measured = known[name]()
+        print(table_rows(measured), flush=True)
+        results += measured
     if arguments.json:
         arguments.json.write_text(as_json(results) + "\n")
     return 0 if all(result.holds for result in results) else 1

@@ -80,10 +80,13 @@ def median_ratio(numerators: list[float], denominators: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(numerators, denominators, strict=True))
 
 
-def table(results: list[Result]) -> str:
-    """The results as a Markdown table."""
-    lines = ["| what | compared | ratio | limit | |", "|---|---|---|---|---|"]
-    lines += [
+HEAD = "| what | compared | ratio | limit | |\n|---|---|---|---|---|"
+"""What a Markdown table of results begins with."""
+
+
+def table_rows(results: list[Result]) -> str:
+    """The results as rows of a Markdown table."""
+    lines = [
         f"| {r.name} | {r.compared} | {r.ratio:.2f} | {r.bound} {r.limit:g} | "
         f"{'holds' if r.holds else 'MISSED'} |"
         for r in results

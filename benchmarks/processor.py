@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ class Records(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getValueState("totals", self._kind.ddl)
-        self._records = [tuple(self._kind.value(number).values()) for number in range(1000)]
+        self._records = _as_tuples(self._kind)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         found, count, amount = self._state.get(), 0, 0
@@ -88,8 +89,7 @@ class RecordTables(BatchProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         handle.getValueState("totals", self._kind.ddl)
-        values = [self._kind.value(number) for number in range(1000)]
-        self._records = plain_array(values, arrow_type(Struct(self._kind.ddl).schema))
+        self._records = _as_array(self._kind)
 
     def handleBatch(self, keys: Any, rows: Any, state: Any, timerValues: Any) -> tuple[Any, Any]:
         added = self.aggregate(keys, rows, [("amount", "count"), ("amount", "max")])
@@ -99,6 +99,20 @@ class RecordTables(BatchProcessor):
         found = pc.is_valid(state["totals"]).cast(pa.int64())
         columns = [added["key"], added["amount_count"], pc.multiply(found, self._kind.fields)]
         return new, pa.table(columns, OUTPUT_NAMES)
+
+
+# Made once: what is measured is keeping records, not making them.
+
+
+@cache
+def _as_tuples(kind: RecordKind) -> list[tuple[Any, ...]]:
+    return [tuple(kind.value(number).values()) for number in range(1000)]
+
+
+@cache
+def _as_array(kind: RecordKind) -> Any:
+    values = [kind.value(number) for number in range(1000)]
+    return plain_array(values, arrow_type(Struct(kind.ddl).schema))
 
 
 class RenamedTotals(Totals):
