@@ -61,6 +61,8 @@ _STEPS = 256
 """Items of a list that are read one after the other, whatever other rows have."""
 _ROWS_A_STEP = 16
 """Items that a step has to read on average where there are more."""
+_SEVERAL = 8
+"""Places to count in for each entry of a map: with more of them sorting is cheaper."""
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 _DAY = 24 * 3600 * 1_000_000
 LIMITS = {
@@ -380,7 +382,10 @@ class _ColumnReading:
 def are_distinct(keys: Any, counts: Numbers) -> bool:
     """Whether no key is twice among the entries of one map, which are so many each."""
     codes = keys.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    both = np.repeat(np.arange(len(counts)), counts) * (codes.max(initial=0) + 1) + codes
+    different = int(codes.max(initial=0)) + 1
+    both = np.repeat(np.arange(len(counts)), counts) * different + codes
+    if len(counts) * different <= _SEVERAL * len(both):
+        return bool(np.bincount(both).max(initial=0) <= 1)
     return len(np.unique(both)) == len(both)
 
 
