@@ -162,8 +162,9 @@ class RocksFamily:
         """See `statemigrate.families.EncodedBlockFamily.get_many_encoded`."""
         self.flush()
         self._ahead.clear()
-        self._ahead.update(dict.fromkeys(keys))
-        self._ahead.update(self._lookup.present_values(list(keys)))
+        if keys:
+            self._ahead.update(dict.fromkeys(keys))
+            self._ahead.update(self._lookup.present_values(list(keys)))
         return list(map(self._ahead.__getitem__, keys))
 
     def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:

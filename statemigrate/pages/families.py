@@ -109,6 +109,10 @@ class PageFamily:
         """See `statemigrate.families.BlockFamily.put_many`."""
         self.put_many_encoded(keys, self._encode_many(values))
 
+    def get_many_encoded(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `statemigrate.families.EncodedBlockFamily.get_many_encoded`."""
+        return list(map((self._section or self._opened()).get, keys))
+
     def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """See `statemigrate.families.EncodedBlockFamily.put_many_encoded`."""
         section = self._section or self._opened()

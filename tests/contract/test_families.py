@@ -12,7 +12,7 @@ from statemigrate.embedded.database import Database
 from statemigrate.embedded.families import RocksFamily, RocksListFamily
 from statemigrate.embedded.replaced_values import records
 from statemigrate.errors import PageError, ValueMismatchError
-from statemigrate.families import MemoryFamily, MemoryListFamily, Span
+from statemigrate.families import EncodedBlockFamily, MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.families import PageFamily, PageListFamily, fingerprint
@@ -146,6 +146,54 @@ def test_lists_behave_alike(database: Database, steps: Any) -> None:
     memory = MemoryListFamily("notes", "base", FORMAT)
     pages = in_a_page(PageListFamily), Rereading(PageListFamily)
     compare(steps, memory, emptied(database, RocksListFamily), *pages)
+
+
+written_many = st.dictionaries(raw_keys, values, max_size=5)
+steps_of_many = st.lists(
+    st.one_of(
+        st.tuples(st.just("put_many"), written_many),
+        st.tuples(st.just("get_many"), st.frozensets(raw_keys, max_size=6)),
+        st.tuples(st.sampled_from(["get", "delete"]), raw_keys),
+        st.tuples(st.just("put"), raw_keys, values),
+    ),
+    max_size=20,
+)
+
+
+@options
+@given(steps=steps_of_many)
+@example(steps=[("get_many", {b"a"}), ("put", b"a", {"n": 1, "s": ""}), ("get_many", {b"a"})])
+@example(steps=[("get_many", {b"a", b"b"}), ("delete", b"a"), ("put_many", {b"b": {"n": 1}})])
+def test_the_bytes_of_many_keys_are_those_of_each(database: Database, steps: Any) -> None:
+    """Whatever is read of many keys before, each write says what it replaces: see `emptied`."""
+    memory = MemoryFamily("notes", "base", FORMAT)
+    families = [emptied(database, RocksFamily), in_a_page(PageFamily), Rereading(PageFamily)]
+    for name, *arguments in steps:
+        if name == "put_many":
+            entries = sorted((key, {"s": None, **value}) for key, value in arguments[0].items())
+            for key, value in entries:
+                memory.put(key, value)
+            encoded = [FORMAT.encode(value) for _, value in entries]
+            for family in families:
+                family.put_many_encoded([key for key, _ in entries], encoded)
+        elif name == "get_many":
+            keys = sorted(arguments[0])
+            held = [memory.entries.get(key) for key in keys]
+            expected = [None if each is None else FORMAT.encode(each) for each in held]
+            for family in families:
+                assert family.get_many_encoded(keys) == expected
+        else:
+            expected = getattr(memory, name)(*arguments)
+            for family in families:
+                assert getattr(family, name)(*arguments) == expected
+    for family in families:
+        assert list(family.scan(Span())) == list(memory.scan(Span()))
+
+
+@pytest.mark.parametrize("make", [RocksFamily, PageFamily])
+def test_a_family_of_bytes_has_blocks_of_them(database: Database, make: Any) -> None:
+    """Otherwise nothing would go by columns, and nothing would say so."""
+    assert isinstance(of(make, database), EncodedBlockFamily)
 
 
 @options
