@@ -50,9 +50,11 @@ from statemigrate.embedded.versions import WriterHeartbeat, claim
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import Stamp
 from statemigrate.files.hadoop_jvm import has_jvm
+from statemigrate.processor.batch_processor import BatchProcessor
 from statemigrate.processor.keys import grouping_key
 from statemigrate.processor.rows import output_type
 from statemigrate.processor.startup import Start, require_workers
+from statemigrate.processor.state_columns import check_names
 from statemigrate.processor.workers import (
     EMBEDDED,
     is_one_machine,
@@ -287,6 +289,8 @@ class EmbeddedQuery:
         # Checked now; planned again from the version that the first batch really starts from.
         # Scripts are read once: the first batch may come hours later, with another release's there.
         start = Start.of(self._processor, EmbeddedHandle, self._stream.sparkSession)
+        if isinstance(self._processor, BatchProcessor):
+            check_names(start.declared, schema.key.fieldNames())
 
         def planned(manifest: Manifest | None) -> dict[str, StorePlan]:
             return start.plans({} if manifest is None else manifest.stored_stores())

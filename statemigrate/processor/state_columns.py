@@ -51,6 +51,24 @@ class ColumnState:
         )
 
 
+def check_names(declared: Sequence[Declared], columns: Sequence[str]) -> None:
+    """Raise `StartupError` for a variable with the name of a grouping column.
+
+    Both are columns of the table that a batch processor gets as its state.
+    """
+    for each in declared:
+        if each.store in columns:
+            raise StartupError(
+                "SM-PROCESSOR-002",
+                f"state {each.store} has the name of a grouping column",
+                expected=f"other names than {', '.join(columns)}, which the table of a batch "
+                "processor's state has already",
+                found=each.store,
+                next_action="rename that column of the stream: withColumnRenamed(...)",
+                store=each.store,
+            )
+
+
 class StateColumns:
     """A processor's variables for a block of keys: read as a table, and written from one."""
 
@@ -61,16 +79,6 @@ class StateColumns:
 
     def add(self, declared: Declared, access: DualAccess[Any]) -> ColumnState:
         """Take in a variable that ``init`` declares."""
-        if declared.store in self._key_names:
-            raise StartupError(
-                "SM-PROCESSOR-002",
-                f"state {declared.store} has the name of a grouping column",
-                expected=f"other names than {', '.join(self._key_names)}, which the table of a "
-                "batch processor's state has already",
-                found=declared.store,
-                next_action="rename that column of the stream: withColumnRenamed(...)",
-                store=declared.store,
-            )
         self._columns[declared.store] = _column(declared, access)
         return ColumnState(declared.store)
 

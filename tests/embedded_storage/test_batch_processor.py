@@ -27,6 +27,7 @@ from statemigrate.formats.examples import made_up_values
 from statemigrate.processor import key_blocks
 from statemigrate.processor.key_blocks import KeyBlocks
 from statemigrate.processor.startup import check_called_by_key
+from statemigrate.processor.state_columns import check_names
 
 KEYS = [
     *((None, None), ("", None), ("", 0), ("a\x00", 1), ("a", -1), ("a", 1), ("größer", 2**62)),
@@ -451,17 +452,14 @@ def test_variables_are_not_called_and_names_are_no_grouping_columns(twin):
         def handleBatch(self, keys, rows, state, timerValues):
             return self.counts.get()
 
-    class Named(Counting):
-        def init(self, handle):
-            handle.getValueState("a", COUNTS)
-
     with pytest.raises(UnsupportedError) as raised:
         twin.run(Calling(), [("x", 1, 0)])
     assert raised.value.code == "SM-PROCESSOR-001"
-    twin.deploy(Struct(COUNTS), kinds={"a": "value"})
+    declared = [plan.declared for plan in twin.plans.values()]
+    check_names(declared, ["a", "b"])
     with pytest.raises(StartupError) as named:
-        twin.run(Named(), [("x", 1, 0)])
-    assert named.value.code == "SM-PROCESSOR-002"
+        check_names(declared, ["a", "counts"])
+    assert (named.value.code, named.value.data["store"]) == ("SM-PROCESSOR-002", "counts")
 
 
 def test_what_a_batch_processor_keeps_from_block_to_block_is_refused(twin):
