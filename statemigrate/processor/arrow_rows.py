@@ -35,11 +35,12 @@ _ALIKE: tuple[tuple[Callable[[Any], bool], ...], ...] = (
 
 
 class UnfitColumn(Exception):  # noqa: N818 - a signal between two parts of this package
-    """A column at ``place`` is not what is ``expected``."""
+    """A column at ``place`` is not what is ``expected``; the ``detail`` may quote a value."""
 
-    def __init__(self, place: str, expected: object, found: object) -> None:
+    def __init__(self, place: str, expected: object, found: object, detail: object = None) -> None:
         super().__init__(place, expected, found)
         self.place, self.expected, self.found = place, str(expected), str(found)
+        self.detail = detail
 
 
 def table_of(given: Any) -> pa.Table:
@@ -84,7 +85,7 @@ def fitted(array: pa.Array, wanted: pa.DataType, place: str) -> pa.Array:
             return array.cast(wanted)
         return plain_array(plain_values(array), wanted)
     except (pa.ArrowException, OverflowError) as error:
-        raise UnfitColumn(place, wanted, f"{array.type}: {error}") from error
+        raise UnfitColumn(place, wanted, array.type, error) from error
 
 
 def _struct(array: pa.StructArray, wanted: pa.StructType, place: str) -> pa.Array:

@@ -21,6 +21,7 @@ from statemigrate.errors import (
     UnsupportedError,
     ValueMismatchError,
     shown,
+    values_hidden,
 )
 from statemigrate.families import EncodedBlockFamily, Span
 from statemigrate.formats import Format, Struct
@@ -64,7 +65,8 @@ def check_names(declared: Sequence[Declared], columns: Sequence[str]) -> None:
                 expected=f"other names than {', '.join(columns)}, which the table of a batch "
                 "processor's state has already",
                 found=each.store,
-                next_action="rename that column of the stream: withColumnRenamed(...)",
+                next_action="on a new checkpoint, rename that column of the stream; on one that is "
+                "there, whose grouping columns keep their names, write handleInputRows",
                 store=each.store,
             )
 
@@ -205,7 +207,7 @@ def not_a_table(what: str, error: Exception) -> ProcessorError:
         f"a batch processor did not return its {what} as a table",
         expected="(state, output), each None or a table of pyarrow, Polars or pandas whose columns "
         "have one type each",
-        found=f"{type(error).__name__}: {error}",
+        found=_with_detail(type(error).__name__, error),
         next_action="return a pyarrow.Table, or None for no change or no rows",
     )
 
@@ -216,10 +218,15 @@ def unfit(what: str, error: UnfitColumn) -> ValueMismatchError:
         "SM-PROCESSOR-006",
         f"a batch processor returned {what} whose column {error.place} has another type",
         expected=error.expected,
-        found=error.found,
+        found=_with_detail(error.found, error.detail),
         next_action="return the values in that type: pyarrow's cast() converts a column",
         field=error.place,
     )
+
+
+def _with_detail(found: str, detail: object) -> str:
+    """What was found, with a text of Arrow's, which may quote a value."""
+    return found if detail is None or values_hidden() else f"{found}: {detail}"
 
 
 class StateColumn(ABC):
@@ -300,7 +307,7 @@ class ValueColumn(StateColumn):
         if made is not None:
             return made
         with blaming_the_processor(self._access.store):
-            return self._format.encode_many(plain_values(values))
+            return self._format.encode_many(_plain(values))
 
 
 class ListColumn(StateColumn):
@@ -322,7 +329,7 @@ class ListColumn(StateColumn):
         with blaming_the_processor(self._access.store):
             after = [
                 list(map(self._access.target.format.conform, each))  # type: ignore[attr-defined]
-                for each in (found or [] for found in plain_values(values))
+                for each in (found or [] for found in _plain(values))
             ]
         rows = list(zip(keys, self._before, after, strict=True))
 
@@ -366,7 +373,7 @@ class MapColumn(StateColumn):
         with blaming_the_processor(self._access.store):
             after = [
                 self._map(key, entries or [])
-                for key, entries in zip(keys, plain_values(values), strict=True)
+                for key, entries in zip(keys, _plain(values), strict=True)
             ]
         rows = list(zip(self._before, after, strict=True))
 
@@ -384,14 +391,7 @@ class MapColumn(StateColumn):
         conform = self._access.target.conform
         made = {key + self._own_key(each): conform(each["value"]) for each in entries}
         if len(made) < len(entries):
-            raise ValueMismatchError(
-                "SM-PROCESSOR-007",
-                "a map has one of its keys twice",
-                expected="each key of a map once",
-                found=f"{len(entries)} entries with {len(made)} keys",
-                next_action="return one entry for each key of a map",
-                field="key",
-            )
+            raise _twice()
         return made
 
     def _own_key(self, entry: Mapping[str, Any]) -> bytes:
@@ -399,6 +399,28 @@ class MapColumn(StateColumn):
 
     def _entry(self, data: bytes, value: Any) -> dict[str, Any]:
         return {"key": self._rows.to_value(self._codec.decode(data)), "value": value}
+
+
+def _plain(values: pa.Array) -> list[Any]:
+    """`plain_values`; raises `ValueMismatchError` for a map that has a key twice."""
+    try:
+        return plain_values(values)
+    except (KeyError, ValueError) as error:
+        # Within a struct pyarrow takes one for a name that the struct has twice.
+        if "duplicate" not in str(error):
+            raise
+        raise _twice() from error
+
+
+def _twice() -> ValueMismatchError:
+    return ValueMismatchError(
+        "SM-PROCESSOR-007",
+        "a map has one of its keys twice",
+        expected="each key of a map once",
+        found="two entries with one key",
+        next_action="return one entry for each key of a map",
+        field="",
+    )
 
 
 def _moved(array: pa.Array, before: Sequence[bytes], after: Sequence[bytes]) -> pa.Array:

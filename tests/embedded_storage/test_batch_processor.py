@@ -374,6 +374,57 @@ def test_what_is_no_state_or_output_is_refused_by_name_and_nothing_is_written(tw
     assert counts(twin) == [3, 3, 2, 2]
 
 
+@pytest.mark.parametrize("hidden", ["1", ""])
+def test_an_error_quotes_no_value_where_values_are_hidden(twin, monkeypatch, hidden):
+    monkeypatch.setenv("STATEMIGRATE_NO_VALUES", hidden)
+    wrong = {
+        "a number": lambda _state, _keys, output: (
+            None,
+            column(output, "had", lambda each: pc.add(each.cast(pa.int64()), 987654321000)),
+        ),
+        "a key": lambda state, *_: (
+            column(state, "b", lambda each: pc.add(each, 987654321000)),
+            None,
+        ),
+        "a mixed column": lambda *_: (
+            pl.DataFrame({"a": ["x"]}).to_pandas().assign(b=["987654321003"], counts=[object()]),
+            None,
+        ),
+    }
+    for change in wrong.values():
+        with pytest.raises(StatemigrateError) as raised:
+            twin.run(Counting(change), [("x", 3, 0)])
+        assert "98765432" not in str(raised.value) or not hidden
+
+
+class Labels(BatchProcessor):
+    """Writes a map in a value, or a map, in which a key is twice."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def init(self, handle):
+        handle.getValueState("labels", "m MAP<STRING, INT>")
+        handle.getMapState("named", "k STRING, n INT", "m MAP<STRING, INT>")
+
+    def handleBatch(self, keys, rows, state, timerValues):
+        labels = [{"m": [("a", 1), ("a", 2)]}]
+        named = [[{"key": {"k": "x", "n": 1}, "value": {"m": []}}] * 2]
+        values = labels if self._store == "labels" else named
+        made = pa.array(values * keys.num_rows, state.schema.field(self._store).type)
+        return keys.append_column(self._store, made), None
+
+
+@pytest.mark.parametrize("store", ["labels", "named"])
+def test_a_map_that_has_a_key_twice_is_refused(tmp_path, store):
+    twin = Twin(tmp_path)
+    twin.deploy(Struct("m MAP<STRING, INT>"), kinds={"labels": "value", "named": "map"})
+    with pytest.raises(ValueMismatchError) as raised:
+        twin.run(Labels(store), [("x", 1, 0)])
+    assert (raised.value.code, raised.value.data["store"]) == ("SM-PROCESSOR-007", store)
+    assert not any(twin.contents()[0].values())
+
+
 def test_none_changes_nothing_and_a_variable_that_is_left_out_does_not_change(twin):
     rows = [("x", n, 0) for n in range(4)]
     output, _ = twin.run(Counting(lambda *_: (None, None)), rows)

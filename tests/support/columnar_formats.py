@@ -78,7 +78,7 @@ def _types(draw: st.DrawFn, depth: int, lists: bool) -> tuple[str, st.SearchStra
     # In Spark's DDL what is in a list or a map may be null.
     several = st.none() | held
     if kind == "list":
-        return f"ARRAY<{inner}>", st.lists(several, max_size=4) | st.lists(held, max_size=40)
+        return f"ARRAY<{inner}>", st.lists(several, max_size=4) | st.lists(held, max_size=16)
     return f"MAP<STRING, {inner}>", st.dictionaries(_TEXT, several, max_size=5)
 
 
@@ -97,7 +97,7 @@ _SYMBOLS = ["A", "B", "C"]
 _AVRO_LISTS: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ({"type": "enum", "name": "e{}", "symbols": _SYMBOLS}, st.sampled_from(_SYMBOLS)),
     ({"type": "fixed", "name": "f{}", "size": 5}, st.binary(min_size=5, max_size=5)),
-    ({"type": "array", "items": "long"}, st.lists(_64_BITS, max_size=300)),
+    ({"type": "array", "items": "long"}, st.lists(_64_BITS, max_size=16)),
     ({"type": "map", "values": "string"}, st.dictionaries(_TEXT, _TEXT, max_size=5)),
 ]
 

@@ -251,13 +251,20 @@ def test_a_format_with_lists_has_columns_and_is_not_flat(kind: Any) -> None:
     assert fmt.encode_columns(array) == stored
 
 
-def test_one_very_long_list_among_short_ones_is_read_by_itself() -> None:
+def test_lists_that_are_long_for_their_number_are_read_one_by_one() -> None:
     fmt = Struct("l ARRAY<BIGINT>")
     short = [{"l": [n, None]} for n in range(500)]
-    stored = fmt.encode_many([*short, {"l": list(range(5_000))}])
-    assert fmt.decode_columns(stored) is None
-    assert fmt.decode_columns(stored[:-1]) is not None
-    assert fmt.decode_columns(fmt.encode_many([{"l": list(range(300))}] * 40)) is not None
+    assert fmt.decode_columns(fmt.encode_many([*short, {"l": list(range(5_000))}])) is None
+    assert fmt.decode_columns(fmt.encode_many([{"l": list(range(300))}] * 40)) is None
+    for values in (
+        short,
+        [{"l": list(range(16))}] * 2,
+        [{"l": list(range(n))} for n in range(300)],
+    ):
+        stored = fmt.encode_many(values)
+        array = fmt.decode_columns(stored)
+        assert plain_values(array) == values
+        assert fmt.encode_columns(array) == stored
 
 
 def test_a_map_that_has_a_key_twice_is_not_taken() -> None:
