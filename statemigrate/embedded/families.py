@@ -163,8 +163,7 @@ class RocksFamily:
         self.flush()
         self._ahead.clear()
         if keys:
-            self._ahead.update(dict.fromkeys(keys))
-            self._ahead.update(self._lookup.present_values(list(keys)))
+            self._read_some(list(keys))
         return list(map(self._ahead.__getitem__, keys))
 
     def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:

@@ -25,7 +25,7 @@ from statemigrate.embedded.task_plan import (
     retire_families,
 )
 from statemigrate.errors import ProcessorError, StatemigrateError, UnsupportedError
-from statemigrate.processor.arrow_rows import UnfitColumn, column_of, fitted, table_of
+from statemigrate.processor.arrow_rows import UnfitColumn, returned_column, returned_table, unfit
 from statemigrate.processor.batch_processor import BatchProcessor, processed_blocks
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
@@ -33,7 +33,7 @@ from statemigrate.processor.key_blocks import KeyBlocks
 from statemigrate.processor.key_isolation import BetweenKeys
 from statemigrate.processor.keys import TupleKeyCodec, exact_values
 from statemigrate.processor.rows import row_class
-from statemigrate.processor.state_columns import StateColumns, not_a_table, unfit
+from statemigrate.processor.state_columns import StateColumns
 from statemigrate.processor.variables import GroupingKey, direct_variable
 
 # The embedded engine's handle: what it has no place for is refused, never ignored.
@@ -381,10 +381,7 @@ class OutputRows:
         if given is None:
             return
         wanted = self._nothing.schema
-        try:
-            table = table_of(given)
-        except (TypeError, pa.ArrowException) as error:
-            raise not_a_table("output", error) from error
+        table = returned_table("output", given)
         if sorted(table.column_names) != sorted(wanted.names):
             raise ProcessorError(
                 "SM-PROCESSOR-009",
@@ -394,10 +391,7 @@ class OutputRows:
                 next_action="return a table with these columns, in any order",
                 columns=table.column_names,
             )
-        try:
-            arrays = [fitted(column_of(table, each.name), each.type, each.name) for each in wanted]
-        except UnfitColumn as error:
-            raise unfit("output", error) from error
+        arrays = [returned_column("output", table, each.name, each.type) for each in wanted]
         self._require_values(arrays)
         for batch in pa.Table.from_arrays(arrays, schema=wanted).to_batches(self.ROWS_A_BATCH):
             for block in arrow_blocks(batch):

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
+from statemigrate.errors import ProcessorError, ValueMismatchError, values_hidden
 from statemigrate.formats.arrow_values import plain_array, plain_values
 
 _TEXTS = (types.is_string, types.is_large_string, types.is_string_view)
@@ -149,3 +150,51 @@ def _has_order(found: pa.DataType, wanted: pa.DataType) -> bool:
     if _is(found, _LISTS) and _is(wanted, _LISTS):
         return _has_order(found.value_type, wanted.value_type)
     return True
+
+
+# What a batch processor has returned, with the errors that its user sees.
+
+
+def returned_table(what: str, given: Any) -> pa.Table:
+    """`table_of` what a batch processor has returned as its ``what``. Raises `ProcessorError`."""
+    try:
+        return table_of(given)
+    except (TypeError, pa.ArrowException) as error:
+        raise _not_a_table(what, error) from error
+
+
+def returned_column(what: str, table: pa.Table, name: str, wanted: pa.DataType) -> pa.Array:
+    """A column of `returned_table` in the type that is wanted. Raises `ValueMismatchError`."""
+    try:
+        return fitted(column_of(table, name), wanted, name)
+    except UnfitColumn as error:
+        raise unfit(what, error) from error
+
+
+def _not_a_table(what: str, error: Exception) -> ProcessorError:
+    """The error for what a batch processor returned in place of a table."""
+    return ProcessorError(
+        "SM-PROCESSOR-003",
+        f"a batch processor did not return its {what} as a table",
+        expected="(state, output), each None or a table of pyarrow, Polars or pandas whose columns "
+        "have one type each",
+        found=_with_detail(type(error).__name__, error),
+        next_action="return a pyarrow.Table, or None for no change or no rows",
+    )
+
+
+def unfit(what: str, error: UnfitColumn) -> ValueMismatchError:
+    """The error for a column that a batch processor returned in another type."""
+    return ValueMismatchError(
+        "SM-PROCESSOR-006",
+        f"a batch processor returned {what} whose column {error.place} has another type",
+        expected=error.expected,
+        found=_with_detail(error.found, error.detail),
+        next_action="return the values in that type: pyarrow's cast() converts a column",
+        field=error.place,
+    )
+
+
+def _with_detail(found: str, detail: object) -> str:
+    """What was found, with a text of Arrow's, which may quote a value."""
+    return found if detail is None or values_hidden() else f"{found}: {detail}"

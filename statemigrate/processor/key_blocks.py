@@ -49,25 +49,28 @@ class KeyBlocks:
         self._names = list(names)
 
     def __iter__(self) -> Iterator[KeyBlock]:
-        waiting = self._table([])
-        starts = np.empty(0, np.int64)
+        waiting: list[pa.RecordBatch] = []
+        starts, size = np.empty(0, np.int64), 0
         last: list[pa.Array] | None = None
         for batch in self._batches:
             if not batch.num_rows:
                 continue
             self.rows += batch.num_rows
             keys = [batch.column(at) for at in self._columns]
-            begins = _begins(keys, last)
+            starts = np.concatenate([starts, _begins(keys, last) + size])
             last = [each.slice(batch.num_rows - 1) for each in keys]
-            starts = np.concatenate([starts, begins + waiting.num_rows])
-            waiting = self._table([*waiting.to_batches(), batch])
+            waiting.append(batch)
+            size += batch.num_rows
             # The last key may go on in the next batch.
-            while len(starts) > self.keys_a_block:
-                end = int(starts[self.keys_a_block])
-                yield self._block(waiting.slice(0, end), starts[: self.keys_a_block])
-                starts, waiting = starts[starts >= end] - end, waiting.slice(end)
+            if len(starts) > self.keys_a_block:
+                rows = self._table(waiting)
+                while len(starts) > self.keys_a_block:
+                    end = int(starts[self.keys_a_block])
+                    yield self._block(rows.slice(0, end), starts[: self.keys_a_block])
+                    starts, rows = starts[starts >= end] - end, rows.slice(end)
+                waiting, size = rows.to_batches(), rows.num_rows
         if len(starts):
-            yield self._block(waiting, starts)
+            yield self._block(self._table(waiting), starts)
 
     def fit_to(self, number: int, size: int) -> None:
         """Let blocks have as many keys as have room, going by a number of them and their bytes."""
@@ -76,7 +79,7 @@ class KeyBlocks:
 
     def _table(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         columns = [
-            pa.chunked_array([batch.column(at) for batch in batches] or [[]])
+            pa.chunked_array([batch.column(at) for batch in batches])
             for at in range(len(self._names))
         ]
         return pa.Table.from_arrays(columns, names=self._names)

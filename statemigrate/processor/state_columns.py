@@ -21,13 +21,12 @@ from statemigrate.errors import (
     UnsupportedError,
     ValueMismatchError,
     shown,
-    values_hidden,
 )
 from statemigrate.families import EncodedBlockFamily, Span
 from statemigrate.formats import Format, Struct
 from statemigrate.formats.arrow_values import nullable_type, plain_array, plain_values
 from statemigrate.formats.avro.column_types import arrow_type
-from statemigrate.processor.arrow_rows import UnfitColumn, column_of, fitted, table_of
+from statemigrate.processor.arrow_rows import returned_column, returned_table
 from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.processor.rows import TupleCodec
 from statemigrate.processor.variables import blaming_the_processor
@@ -95,7 +94,7 @@ class StateColumns:
             arrays.append(array if ascending == encoded else _moved(array, ascending, encoded))
         names = [*self._key_names, *self._columns]
         table = pa.Table.from_arrays([*keys.columns, *arrays], names=names)
-        return StateOfKeys(self, table, encoded, size)
+        return StateOfKeys(self, table, encoded, ascending, size)
 
     def write(self, state: StateOfKeys, returned: Any) -> None:
         """Write what a processor has returned of some keys' state.
@@ -108,22 +107,20 @@ class StateColumns:
         changed = {}
         for name in table.column_names:
             if name in self._columns:
-                array = self._fitted(table, name, self._columns[name].type)
+                array = returned_column("state", table, name, self._columns[name].type)
                 changed[name] = array if order is None else array.take(order)
-        ascending = sorted(state.encoded)
-        if ascending != state.encoded:
+        if state.ascending != state.encoded:
             changed = {
-                name: _moved(each, state.encoded, ascending) for name, each in changed.items()
+                name: _moved(each, state.encoded, state.ascending) for name, each in changed.items()
             }
-        writes = [self._columns[name].writing(ascending, each) for name, each in changed.items()]
+        writes = [
+            self._columns[name].writing(state.ascending, each) for name, each in changed.items()
+        ]
         for write in writes:
             write()
 
     def _table(self, returned: Any) -> pa.Table:
-        try:
-            table = table_of(returned)
-        except (TypeError, pa.ArrowException) as error:
-            raise not_a_table("state", error) from error
+        table = returned_table("state", returned)
         allowed = [*self._key_names, *self._columns]
         names = table.column_names
         lacking = [each for each in self._key_names if each not in names]
@@ -144,7 +141,7 @@ class StateColumns:
         """Where each key's row is in a table; None where it is in its place."""
         given = [state.table.column(name) for name in self._key_names]
         found = [
-            self._fitted(table, name, column.type)
+            returned_column("state", table, name, column.type)
             for name, column in zip(self._key_names, given, strict=True)
         ]
         if table.num_rows == state.table.num_rows and all(
@@ -176,57 +173,30 @@ class StateColumns:
         columns = [column.to_pylist() for column in keys.columns]
         return self._codec.encode_many(list(zip(*columns, strict=True)))
 
-    def _fitted(self, table: pa.Table, name: str, wanted: pa.DataType) -> pa.Array:
-        try:
-            return fitted(column_of(table, name), wanted, name)
-        except UnfitColumn as error:
-            raise unfit("state", error) from error
-
 
 class StateOfKeys:
-    """The state of a block's keys: a table, the bytes of the keys, and how large the state is."""
+    """The state of a block's keys: a table, and how large the state is.
+
+    ``encoded`` are the bytes of the keys in the table's order, ``ascending`` in their own.
+    """
 
     def __init__(
-        self, columns: StateColumns, table: pa.Table, encoded: Sequence[bytes], size: int
+        self,
+        columns: StateColumns,
+        table: pa.Table,
+        encoded: Sequence[bytes],
+        ascending: Sequence[bytes],
+        size: int,
     ) -> None:
         self._columns = columns
         self.table = table
-        self.encoded = encoded
+        self.encoded, self.ascending = encoded, ascending
         self.size = size
 
     def write(self, returned: Any) -> None:
         """See `StateColumns.write`; None changes nothing."""
         if returned is not None:
             self._columns.write(self, returned)
-
-
-def not_a_table(what: str, error: Exception) -> ProcessorError:
-    """The error for what a batch processor returned in place of a table."""
-    return ProcessorError(
-        "SM-PROCESSOR-003",
-        f"a batch processor did not return its {what} as a table",
-        expected="(state, output), each None or a table of pyarrow, Polars or pandas whose columns "
-        "have one type each",
-        found=_with_detail(type(error).__name__, error),
-        next_action="return a pyarrow.Table, or None for no change or no rows",
-    )
-
-
-def unfit(what: str, error: UnfitColumn) -> ValueMismatchError:
-    """The error for a column that a batch processor returned in another type."""
-    return ValueMismatchError(
-        "SM-PROCESSOR-006",
-        f"a batch processor returned {what} whose column {error.place} has another type",
-        expected=error.expected,
-        found=_with_detail(error.found, error.detail),
-        next_action="return the values in that type: pyarrow's cast() converts a column",
-        field=error.place,
-    )
-
-
-def _with_detail(found: str, detail: object) -> str:
-    """What was found, with a text of Arrow's, which may quote a value."""
-    return found if detail is None or values_hidden() else f"{found}: {detail}"
 
 
 class StateColumn(ABC):
