@@ -199,7 +199,8 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
     and not there. A page that is touched migrates as a whole, unless ``write_on_read=False``. A
     value that does not migrate stays, and is an error when its own key is touched. `backfill`
     touches the other pages, a chunk of pages in each batch, through a second source that the query
-    has from its first start. All keys of a page in a batch are in a worker's memory at once.
+    has from its first start. All keys of a page in a batch are in a worker's memory at once; a
+    `BatchProcessor` gets them in one call.
 
     Code, scripts and committed pages are compared before anything is changed, and so is the
     operator, with all that comes before it, with the checkpoint's record of the last start, as

@@ -24,8 +24,8 @@ from statemigrate.embedded.task_plan import (
     opened_for,
     retire_families,
 )
-from statemigrate.errors import ProcessorError, StatemigrateError, UnsupportedError
-from statemigrate.processor.arrow_rows import UnfitColumn, returned_column, returned_table, unfit
+from statemigrate.errors import StatemigrateError, UnsupportedError
+from statemigrate.processor.arrow_rows import returned_output
 from statemigrate.processor.batch_processor import BatchProcessor, processed_blocks
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
@@ -376,32 +376,14 @@ class OutputRows:
     def of_table(self, given: Any) -> Iterator[Any]:
         """The batches of a table that a batch processor has returned; None has no rows.
 
-        Raises `ProcessorError` for other columns, and `ValueMismatchError` for other types.
+        Raises as `returned_output`.
         """
         if given is None:
             return
-        wanted = self._nothing.schema
-        table = returned_table("output", given)
-        if sorted(table.column_names) != sorted(wanted.names):
-            raise ProcessorError(
-                "SM-PROCESSOR-009",
-                "a batch processor returned output with other columns",
-                expected=f"those of outputStructType: {', '.join(wanted.names)}",
-                found=", ".join(table.column_names) or "no column",
-                next_action="return a table with these columns, in any order",
-                columns=table.column_names,
-            )
-        arrays = [returned_column("output", table, each.name, each.type) for each in wanted]
-        self._require_values(arrays)
-        for batch in pa.Table.from_arrays(arrays, schema=wanted).to_batches(self.ROWS_A_BATCH):
+        table = returned_output(given, self._nothing.schema, self._schema)
+        for batch in table.to_batches(self.ROWS_A_BATCH):
             for block in arrow_blocks(batch):
                 yield _with_report(block, None)
-
-    def _require_values(self, arrays: Sequence[Any]) -> None:
-        for field, array in zip(self._schema.fields, arrays, strict=True):
-            if not field.nullable and array.null_count:
-                error = UnfitColumn(field.name, f"{array.type} without nulls", "a null")
-                raise unfit("output", error)
 
     def report(self, report: PartitionReport) -> Any:
         """The one-row batch that carries a partition's report."""

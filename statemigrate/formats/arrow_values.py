@@ -76,6 +76,13 @@ def has_maps(kind: Any) -> bool:
     return _contains([kind], _is_map)
 
 
+def has_floats(kind: Any) -> bool:
+    """Whether there is a floating-point number in a type, at any depth."""
+    from pyarrow import types
+
+    return _contains([kind], types.is_floating)
+
+
 def _pairing(kind: Any) -> Callable[[Any], Any] | None:
     """What makes lists of pairs, as Arrow takes them, of a plain value's maps; None without any."""
     from pyarrow import types

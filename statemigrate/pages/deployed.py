@@ -23,6 +23,7 @@ from statemigrate.pages.record import (
     record_name,
 )
 from statemigrate.processor.handle import DualAccessHandle, never_dropped
+from statemigrate.processor.startup import no_timers_by_table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -121,8 +122,8 @@ TimeMode = Literal["none", "processingtime", "eventtime"]
 class PagedHandle(DualAccessHandle):
     """PySpark's handle over a page; ``make`` gives the state variable of a declared one.
 
-    Without ``timers`` there are none, as in Spark's time mode of that name; and values expire in
-    processing time alone.
+    Without ``timers`` there are none, as in Spark's time mode of that name, and where a processor
+    gets its state ``by_table``; and values expire in processing time alone.
     """
 
     def __init__(
@@ -130,8 +131,11 @@ class PagedHandle(DualAccessHandle):
         make: Callable[[Declared], Any],
         time_mode: TimeMode,
         timers: PageTimers | None = None,
+        *,
+        by_table: bool = False,
     ) -> None:
         super().__init__()
+        self._by_table = by_table
         self._make = make
         self._time_mode = time_mode
         self._timers = timers
@@ -156,6 +160,8 @@ class PagedHandle(DualAccessHandle):
         return iter(self._timed().of(self.key.data))
 
     def _timed(self) -> PageTimers:
+        if self._by_table:
+            raise no_timers_by_table("a call of a timer's method on the handle")
         if self._timers is None:
             raise _no_timers()
         return self._timers

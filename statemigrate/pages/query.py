@@ -22,7 +22,7 @@ from statemigrate.pages.startup import checked, initial_state, with_bucket
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.keys import grouping_key
 from statemigrate.processor.rows import output_type
-from statemigrate.processor.startup import require_workers
+from statemigrate.processor.startup import is_by_table, require_workers
 from statemigrate.processor.workers import PROCESSORS
 
 if TYPE_CHECKING:
@@ -84,10 +84,16 @@ def run_on_pages(  # noqa: PLR0913 - groupBy and transformWithState have as many
     deployment = whole(check, str(checkpoint))
     # For `migration_counts`; what travels to the workers has them anyway.
     vars(processor)[COUNTED] = deployment.counts
+    if is_by_table(processor) and initialState is not None:
+        raise _no_initial_state(processor)
     began = initial_state(initialState, deployment.key, deployment.pages)
     by_row = bool(eventTimeColumnName)
     visits = PagedProcessor(
-        processor, deployment, initial_columns=began.key_columns, gives_rows=by_row
+        processor,
+        deployment,
+        stream.schema,
+        initial_columns=began.key_columns,
+        gives_rows=by_row,
     )
     given = made if by_row else packed_output(made)
     rows = _arriving(stream, columns, deployment)
@@ -188,6 +194,17 @@ def _time_mode(mode: str, stream: DataFrame) -> TimeMode:
             next_action='set one before paged: stream.withWatermark("at", "10 minutes")',
         )
     return found
+
+
+def _no_initial_state(processor: object) -> UnsupportedError:
+    return UnsupportedError(
+        "SM-PROCESSOR-011",
+        "a batch processor takes no initial state",
+        expected="no initialState",
+        found=f"initialState with {type(processor).__qualname__}, a BatchProcessor",
+        next_action="start with a processor that has handleInputRows and handleInitialState, and "
+        "go on with the batch processor after the first batch",
+    )
 
 
 def _check_processor(processor: Any) -> None:

@@ -144,6 +144,20 @@ class Unpacking:
             yield row
 
 
+def unpacked(layout: bytes, data: bytes, schema: Any) -> Any:
+    """The rows of a bucket as a batch of Arrow; ``schema`` has the types of plain values."""
+    import pyarrow as pa
+
+    if not layout.startswith(_PLAIN):
+        return pa.ipc.read_record_batch(
+            pa.py_buffer(data), pa.ipc.read_schema(pa.py_buffer(layout))
+        )
+    # Not state: `pack` wrote it for this very batch, with the same Python.
+    columns = zip(marshal.loads(data), schema, strict=True)  # noqa: S302
+    arrays = [pa.array(values, field.type) for values, field in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+
 class Arriving:
     """Rows that come one by one, for what Spark does with each: it drops those that are late.
 

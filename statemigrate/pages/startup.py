@@ -48,7 +48,8 @@ from statemigrate.pages.record import (
 from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.handle import struct_of
-from statemigrate.processor.startup import Start, check_called_by_key
+from statemigrate.processor.startup import Start, is_by_table
+from statemigrate.processor.state_columns import check_names
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -194,7 +195,6 @@ def checked(  # noqa: PLR0913 - all but one by name
     ``operator`` is the name of the operator, empty where it has none. Raises `StartupError` where
     code, scripts and state differ.
     """
-    check_called_by_key(processor)
     settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
     files = Remembered(open_files(checkpoint, spark))
     called = partial(ObservedCheckpoint.at, checkpoint, files)
@@ -203,7 +203,11 @@ def checked(  # noqa: PLR0913 - all but one by name
     state = SparkCheckpoint(observed.checkpoint, spark, operator=which, files=files)
     state.check_provider()
     state.check_not_moved()
-    start = Start.of(processor, partial(PagedHandle, time_mode=time_mode), spark)
+    by_table = is_by_table(processor)
+    handle = partial(PagedHandle, time_mode=time_mode, by_table=by_table)
+    start = Start.of(processor, handle, spark)
+    if by_table:
+        check_names(start.declared, key.fieldNames())
     if observed.is_something:
         _check_operator(state, operator, None if operator else settings.operator)
     left = record_of(state, pages) if observed.is_something else None

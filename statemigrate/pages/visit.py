@@ -20,10 +20,13 @@ from statemigrate.pages.deployed import PagedDeployment, PagedHandle, PageTimers
 from statemigrate.pages.families import FINGERPRINT, PageStores
 from statemigrate.pages.page import Page
 from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
+from statemigrate.pages.tables import PageTables
 from statemigrate.pages.value import LargeValues, page_value
+from statemigrate.processor.batch_processor import BatchProcessor
 from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
 from statemigrate.processor.key_isolation import BetweenKeys
 from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor.startup import no_timers_by_table
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
 if TYPE_CHECKING:
@@ -36,20 +39,23 @@ _ROWS_A_PACKAGE = 10_000
 class PagedProcessor(StatefulProcessor):
     """Serves all of a page's touched keys in one visit: the page is read and written once.
 
-    The key is at ``initial_columns`` in rows of the initial state. With ``gives_rows`` Spark gets
-    the rows that the user's processor makes one by one.
+    ``rows`` is the type of the stream's rows. The key is at ``initial_columns`` in rows of the
+    initial state. With ``gives_rows`` Spark gets the rows that the user's processor makes one by
+    one.
     """
 
     def __init__(
         self,
         processor: Any,
         deployment: PagedDeployment,
+        rows: StructType,
         *,
         initial_columns: tuple[int, ...] = (),
         gives_rows: bool = False,
     ) -> None:
         self._processor = processor
         self._deployment = deployment
+        self._rows = rows
         self._initial_columns = initial_columns
         self._gives_rows = gives_rows
 
@@ -73,14 +79,22 @@ class PagedProcessor(StatefulProcessor):
         self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
         self._timers = PageTimers()
         self._stopwatch = Stopwatch()
+        self._tables: PageTables | None = None
+        if isinstance(self._processor, BatchProcessor):
+            self._tables = PageTables(self._processor, deployment, self._stores, self._rows)
         self._init_users(GroupingKey())
 
     def _init_users(self, key: GroupingKey) -> None:
         def variable(declared: Declared) -> Any:
             return dual_variable(declared, self._stores.open(declared), key)
 
-        mode = self._deployment.time_mode
-        own_handle = PagedHandle(variable, mode, None if mode == "none" else self._timers)
+        mode, tables = self._deployment.time_mode, self._tables
+        timers = None if mode == "none" else self._timers
+        own_handle = (
+            PagedHandle(variable, mode, timers)
+            if tables is None
+            else PagedHandle(tables.variable, mode, by_table=True)
+        )
         own_handle.key = self._key = key
         self._processor.init(own_handle)
         self._kept = BetweenKeys(self._processor)
@@ -130,6 +144,8 @@ class PagedProcessor(StatefulProcessor):
         self._stores.turn(page, times.getCurrentProcessingTimeInMs())
         self._timers.turn(page)
         before = self._timers.earliest()
+        if before is not None and self._tables is not None:
+            raise no_timers_by_table("timers of keys, which an earlier release has registered")
         output: list[Any] = []
         size = 0
         for rows in calls:
@@ -154,6 +170,12 @@ class PagedProcessor(StatefulProcessor):
             yield from self._outgoing.given(block)
 
     def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
+        if self._tables is None:
+            return self._by_key(arrived, times)
+        outputs = self._kept.watched(self._tables.outputs(arrived, times))
+        return (rows for _, rows in outputs)
+
+    def _by_key(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:
         columns = self._deployment.key_columns
         for data, rows in self._kept.watched(self._incoming.by_key(arrived)):
             self._key.data = data

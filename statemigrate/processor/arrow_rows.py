@@ -59,9 +59,9 @@ def table_of(given: Any) -> pa.Table:
     return given.combine_chunks()
 
 
-def column_of(table: pa.Table, name: str) -> pa.Array:
-    """A column of a table as one array."""
-    column = table.column(name)
+def column_of(table: pa.Table, which: str | int) -> pa.Array:
+    """A column of a table, by its name or its place, as one array."""
+    column = table.column(which)
     if column.num_chunks == 1:
         return column.chunk(0)
     made = column.combine_chunks()
@@ -169,6 +169,30 @@ def returned_column(what: str, table: pa.Table, name: str, wanted: pa.DataType) 
         return fitted(column_of(table, name), wanted, name)
     except UnfitColumn as error:
         raise unfit(what, error) from error
+
+
+def returned_output(given: Any, schema: pa.Schema, output: Any) -> pa.Table:
+    """The output that a batch processor has returned, in the columns of ``schema``.
+
+    ``output`` is Spark's type of its rows, by which a column may have no nulls. Raises
+    `ProcessorError` for other columns, and `ValueMismatchError` for other types.
+    """
+    table = returned_table("output", given)
+    if sorted(table.column_names) != sorted(schema.names):
+        raise ProcessorError(
+            "SM-PROCESSOR-009",
+            "a batch processor returned output with other columns",
+            expected=f"those of outputStructType: {', '.join(schema.names)}",
+            found=", ".join(table.column_names) or "no column",
+            next_action="return a table with these columns, in any order",
+            columns=table.column_names,
+        )
+    arrays = [returned_column("output", table, each.name, each.type) for each in schema]
+    for field, array in zip(output.fields, arrays, strict=True):
+        if not field.nullable and array.null_count:
+            error = UnfitColumn(field.name, f"{array.type} without nulls", "a null")
+            raise unfit("output", error)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _not_a_table(what: str, error: Exception) -> ProcessorError:

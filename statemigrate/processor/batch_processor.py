@@ -15,7 +15,7 @@ from statemigrate.processor.state_columns import StateColumns
 
 
 class BatchProcessor(StatefulProcessor):
-    """A processor of the embedded engine that takes many keys at once, as tables of pyarrow.
+    """A processor that takes many keys at once, as tables of pyarrow: embedded, or in pages.
 
     Write ``init`` as for any ``StatefulProcessor``, and `handleBatch` in place of
     ``handleInputRows``. Variables, migrations and stored bytes are the same: a query may go from
@@ -38,8 +38,11 @@ class BatchProcessor(StatefulProcessor):
         changes nothing. The output has the columns of ``outputStructType``.
 
         ``timerValues`` has the time of the batch, as in ``handleInputRows``. Tables may also be of
-        Polars, or of pandas. A call has some thousands of keys, fewer where rows or values are
-        large, and each key is in one call of a micro-batch.
+        Polars, or of pandas. A call has some thousands of keys, in pages those of one page, and
+        fewer where rows or values are large. Each key is in one call of a micro-batch.
+
+        Where values expire, the time of one begins again if its variable is returned. Elements
+        with which a list begins as before, and entries of a map that do not change, keep theirs.
         """
 
     @staticmethod
@@ -54,7 +57,7 @@ class BatchProcessor(StatefulProcessor):
         return aggregated(keys, rows, aggregations)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> NoReturn:  # noqa: ARG002
-        """Never called on the embedded engine; the others do not take a batch processor."""
+        """Never called: an engine takes tables, or refuses a batch processor."""
         raise called_by_key(self)
 
     def close(self) -> None:

@@ -79,10 +79,15 @@ class Start:
         return Note(Stamp.of(self.code), planned_revisions(plans), **more)
 
 
+def is_by_table(processor: object) -> bool:
+    """Whether a processor is a `BatchProcessor`."""
+    # By its method: a driver that asks need not load what tables need.
+    return hasattr(processor, "handleBatch")
+
+
 def check_called_by_key(processor: object) -> None:
     """Raise `UnsupportedError` for a `BatchProcessor`, on an engine that has no batches for it."""
-    # By its method: who calls processors key by key need not load what tables need.
-    if hasattr(processor, "handleBatch"):
+    if is_by_table(processor):
         raise called_by_key(processor)
 
 
@@ -92,9 +97,23 @@ def called_by_key(processor: object) -> UnsupportedError:
     return UnsupportedError(
         "SM-PROCESSOR-008",
         f"{name} is a batch processor, and this engine calls processors key by key",
-        expected="a StatefulProcessor with handleInputRows; or the embedded engine",
+        expected="a StatefulProcessor with handleInputRows; or state in pages, or the embedded "
+        "engine",
         found=f"{name}, a BatchProcessor",
-        next_action="run it with statemigrate.EmbeddedQuery, or write handleInputRows",
+        next_action="run it with statemigrate.paged, stateful(pages=...) or EmbeddedQuery; or "
+        "write handleInputRows",
+    )
+
+
+def no_timers_by_table(found: str) -> UnsupportedError:
+    """The error for a batch processor and timers, wherever the two meet."""
+    return UnsupportedError(
+        "SM-PROCESSOR-010",
+        "a batch processor has no timers",
+        expected="state without timers",
+        found=found,
+        next_action="keep the time in the value and compare it in handleBatch; or write "
+        "handleInputRows and handleExpiredTimer",
     )
 
 

@@ -6,6 +6,7 @@ rows, as they do key by key.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -24,12 +25,15 @@ from statemigrate.errors import (
 )
 from statemigrate.families import EncodedBlockFamily, Span
 from statemigrate.formats import Format, Struct
-from statemigrate.formats.arrow_values import nullable_type, plain_array, plain_values
+from statemigrate.formats.arrow_values import has_floats, nullable_type, plain_array, plain_values
 from statemigrate.formats.avro.column_types import arrow_type
 from statemigrate.processor.arrow_rows import returned_column, returned_table
 from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.processor.rows import TupleCodec
 from statemigrate.processor.variables import blaming_the_processor
+
+FEW = 100
+"""So many values go as columns at least: fewer are sooner read and written one by one."""
 
 
 class ColumnState:
@@ -219,15 +223,20 @@ class StateColumn(ABC):
 def _column(declared: Declared, access: DualAccess[Any]) -> StateColumn:
     if declared.user_key is not None:
         return MapColumn(declared, access)
-    return ValueColumn(access) if declared.kind == "value" else ListColumn(access)
+    column = ValueColumn if declared.kind == "value" else ListColumn
+    return column(access, expires=bool(declared.ttl))
 
 
 class ValueColumn(StateColumn):
-    """Values as structs, by blocks of bytes in the target's format."""
+    """Values as structs, by blocks of bytes in the target's format.
 
-    def __init__(self, access: DualAccess[Any]) -> None:
+    One that ``expires`` is written also where it is as it was: its time begins again.
+    """
+
+    def __init__(self, access: DualAccess[Any], *, expires: bool) -> None:
         assert isinstance(access.target, EncodedBlockFamily), "an engine with bytes"  # noqa: S101
         self._access = access
+        self._expires = expires
         self._format: Format = access.target.format
         self._before: Sequence[bytes | None] = ()
         self.type = nullable_type(arrow_type(self._format.schema))
@@ -238,7 +247,7 @@ class ValueColumn(StateColumn):
         present = [each for each in self._before if each is not None]
         if not present:
             return pa.nulls(len(keys), self.type)
-        values = self._format.decode_columns(present)
+        values = None if len(present) < FEW else self._format.decode_columns(present)
         if values is None:
             values = plain_array(self._format.decode_many(present), self.type)
         if len(present) == len(keys):
@@ -251,7 +260,11 @@ class ValueColumn(StateColumn):
         """See `StateColumn.writing`."""
         made = self._encoded(values)
         rows = list(zip(keys, self._before, made, strict=True))
-        puts = [(key, data) for key, before, data in rows if data is not None and data != before]
+        puts = [
+            (key, data)
+            for key, before, data in rows
+            if data is not None and (self._expires or data != before)
+        ]
         gone = [key for key, before, data in rows if data is None and before is not None]
 
         def write() -> None:
@@ -273,7 +286,7 @@ class ValueColumn(StateColumn):
     def _all_encoded(self, values: pa.Array) -> Sequence[bytes]:
         if not len(values):
             return []
-        made = self._format.encode_columns(values)
+        made = None if len(values) < FEW else self._format.encode_columns(values)
         if made is not None:
             return made
         with blaming_the_processor(self._access.store):
@@ -281,12 +294,17 @@ class ValueColumn(StateColumn):
 
 
 class ListColumn(StateColumn):
-    """Lists of structs, key by key."""
+    """Lists of structs, key by key.
 
-    def __init__(self, access: DualAccess[Any]) -> None:
+    Where elements expire, those that a list begins with as before keep the time that they have.
+    """
+
+    def __init__(self, access: DualAccess[Any], *, expires: bool) -> None:
         self._access = access
+        self._expires = expires
         element = arrow_type(access.target.format.schema)  # type: ignore[attr-defined]
         self.type = nullable_type(pa.list_(pa.field("element", element)))
+        self._are_same = _comparison(access.target.format, element)  # type: ignore[attr-defined]
         self._before: Sequence[Any] = ()
 
     def read(self, keys: Sequence[bytes]) -> pa.Array:
@@ -307,7 +325,9 @@ class ListColumn(StateColumn):
             for key, before, now in rows:
                 if not now and before:
                     self._access.delete(key)
-                elif now and now != before:
+                elif self._expires and before and self._are_same(now[: len(before)], before):
+                    self._access.append(key, now[len(before) :])  # type: ignore[attr-defined]
+                elif now and not self._are_same(now, before or []):
                     self._access.put(key, now)
 
         return write
@@ -327,6 +347,7 @@ class MapColumn(StateColumn):
             pa.field("value", value),
         ]
         self.type = nullable_type(pa.list_(pa.field("element", pa.struct(fields))))
+        self._are_same = _comparison(access.target.format, value)  # type: ignore[attr-defined]
         self._before: Sequence[dict[bytes, Any]] = ()
 
     def read(self, keys: Sequence[bytes]) -> pa.Array:
@@ -352,7 +373,7 @@ class MapColumn(StateColumn):
                 for full in before.keys() - now.keys():
                     self._access.delete(full)
                 for full, value in now.items():
-                    if value != before.get(full):
+                    if full not in before or not self._are_same([value], [before[full]]):
                         self._access.put(full, value)
 
         return write
@@ -369,6 +390,13 @@ class MapColumn(StateColumn):
 
     def _entry(self, data: bytes, value: Any) -> dict[str, Any]:
         return {"key": self._rows.to_value(self._codec.decode(data)), "value": value}
+
+
+def _comparison(fmt: Format, kind: pa.DataType) -> Callable[[list[Any], list[Any]], bool]:
+    """Whether values of a format are the same, the signs of zeros included."""
+    if not has_floats(kind):
+        return operator.eq
+    return lambda some, others: some == others and fmt.encode_many(some) == fmt.encode_many(others)
 
 
 def _plain(values: pa.Array) -> list[Any]:

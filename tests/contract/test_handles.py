@@ -47,6 +47,7 @@ KINDS = {"notes": "value", "fading": "value", "lists": "list", "maps": "map"}
 LIFE = 10
 """Milliseconds for which a value of ``fading`` lives."""
 KEY, USER_KEY = Struct("k STRING, x DOUBLE").struct_type(), Struct("n DOUBLE").struct_type()
+ROWS = Struct("k STRING, x DOUBLE, at BIGINT").struct_type()
 KEYS, USER_KEYS = TupleKeyCodec(KEY), TupleKeyCodec(USER_KEY)
 PAGES = 2
 GROUPS = [("a", 0.0), ("a", -0.0), ("b", 1.5), (None, None)]
@@ -358,7 +359,7 @@ class Paged:
         self.script: list[Any] = []
         self.fired = []
         Scripted.now = self
-        self._processor = PagedProcessor(Scripted(), self._deployment, gives_rows=True)
+        self._processor = PagedProcessor(Scripted(), self._deployment, ROWS, gives_rows=True)
         self._processor.init(self.spark)
 
     def serve(self, calls: list[Any], check: Any) -> None:

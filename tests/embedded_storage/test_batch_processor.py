@@ -24,7 +24,7 @@ from statemigrate.errors import (
 )
 from statemigrate.formats import Struct
 from statemigrate.formats.examples import made_up_values
-from statemigrate.processor import key_blocks
+from statemigrate.processor import key_blocks, state_columns
 from statemigrate.processor.key_blocks import KeyBlocks
 from statemigrate.processor.startup import check_called_by_key
 from statemigrate.processor.state_columns import check_names
@@ -45,6 +45,8 @@ def small_blocks(monkeypatch):
     """Blocks of a few keys, so that some rows of a key come in another batch of Arrow."""
     monkeypatch.setattr(key_blocks, "FIRST", 3)
     monkeypatch.setattr(key_blocks, "MOST", 5)
+    # Some blocks have their values as columns, others one by one.
+    monkeypatch.setattr(state_columns, "FEW", 3)
 
 
 def rows_of(batch):

@@ -55,17 +55,21 @@ class Program:
 
 
 class ByKey(StatefulProcessor):
-    """The program with PySpark's variables."""
+    """The program with PySpark's variables.
 
-    def __init__(self, program: Program) -> None:
+    With a time to live it renews a value that stays, and keeps what a list begins with.
+    """
+
+    def __init__(self, program: Program, ttl: int | None = None) -> None:
         self._program = program
+        self._ttl = ttl
 
     def init(self, handle: Any) -> None:
         struct = self._program.format.struct_type()
         self._codec = TupleCodec(struct)
-        self._whole = handle.getValueState("whole", struct)
-        self._many = handle.getListState("many", struct)
-        self._named = handle.getMapState("named", USER_KEY, struct)
+        self._whole = handle.getValueState("whole", struct, self._ttl)
+        self._many = handle.getListState("many", struct, self._ttl)
+        self._named = handle.getMapState("named", USER_KEY, struct, self._ttl)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         made, row_of = self._codec.to_value, self._codec.to_tuple
@@ -75,9 +79,11 @@ class ByKey(StatefulProcessor):
         named = {tuple(each): made(value) for each, value in entries.items()}
         before = (None if found is None else made(found), many, named)
         whole, list_, map_ = self._program.after(act, before)
-        if whole != before[0]:
+        if whole != before[0] or (self._ttl and whole is not None):
             self._whole.clear() if whole is None else self._whole.update(row_of(whole))
-        if list_ != many:
+        if self._ttl and many and list_[: len(many)] == many:
+            self._many.appendList(list(map(row_of, list_[len(many) :])))
+        elif list_ != many:
             self._many.put(list(map(row_of, list_))) if list_ else self._many.clear()
         for each in named.keys() - map_.keys():
             self._named.removeKey(each)
@@ -93,15 +99,16 @@ class ByKey(StatefulProcessor):
 class ByTable(BatchProcessor):
     """The same program with tables; ``reorders`` has the new state in another order."""
 
-    def __init__(self, program: Program, *, reorders: bool = False) -> None:
+    def __init__(self, program: Program, ttl: int | None = None, *, reorders: bool = False) -> None:
         self._program = program
+        self._ttl = ttl
         self._reorders = reorders
 
     def init(self, handle: Any) -> None:
         struct = self._program.format.struct_type()
-        handle.getValueState("whole", struct)
-        handle.getListState("many", struct)
-        handle.getMapState("named", USER_KEY, struct)
+        handle.getValueState("whole", struct, self._ttl)
+        handle.getListState("many", struct, self._ttl)
+        handle.getMapState("named", USER_KEY, struct, self._ttl)
 
     def handleBatch(self, keys: Any, rows: Any, state: Any, timerValues: Any) -> Any:
         last = {(row["a"], row["b"]): row["act"] for row in rows.to_pylist()}

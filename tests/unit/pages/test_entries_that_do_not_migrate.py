@@ -31,7 +31,7 @@ from statemigrate.pages.value import MARKS, MARKS_FORMAT
 from statemigrate.pages.visit import PagedProcessor, key_fingerprint
 from statemigrate.processor.keys import TupleKeyCodec
 
-KEY = Struct("k STRING").struct_type()
+KEY, ROWS = Struct("k STRING").struct_type(), Struct("k STRING, what STRING").struct_type()
 KEYS = TupleKeyCodec(KEY)
 NAMES = ["a", "b", "c", "d"]
 
@@ -94,7 +94,7 @@ class OnePage:
     def batch(self, *rows: tuple[str, str], asked: bool = False) -> None:
         """A batch whose page gets these rows, and a control row; nothing stays of one that fails"""
         self.spark.begin()
-        processor = PagedProcessor(Notes(self.target), self.deployment, gives_rows=True)
+        processor = PagedProcessor(Notes(self.target), self.deployment, ROWS, gives_rows=True)
         processor.init(self.spark)
         arrived = []
         if rows:
