@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import re
@@ -10,10 +9,8 @@ import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +18,8 @@ from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.checkpoint.epochs import Epoch
 from statemigrate.deployment import DeploymentSettings, StorePlan, store_of
+from statemigrate.embedded.batch_output import Frames, local_frame, most_with_report
+from statemigrate.embedded.computed_batch import Computed
 from statemigrate.embedded.continuation import batch_time, continued
 from statemigrate.embedded.durable import confined, unwritable
 from statemigrate.embedded.layout import HEARTBEAT, Layout
@@ -31,8 +30,7 @@ from statemigrate.embedded.progress import BatchProgress, batch_progress
 from statemigrate.embedded.read_back import IDLE_MS, SHARE, Readback, Restorable
 from statemigrate.embedded.retention import Needs, remove_old_versions
 from statemigrate.embedded.snapshot_verification import Proving
-from statemigrate.embedded.task import run_partition
-from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, report_damages
+from statemigrate.embedded.task_plan import BatchPlan, BatchSchema, report_damages
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import Stamp
@@ -178,6 +176,7 @@ class Engine:
     sink: Sink
     epoch: Epoch
     stamp: Stamp | None = None
+    frames: Frames = local_frame
 
 
 class Batches:
@@ -218,13 +217,14 @@ class Batches:
         if before is not self._last_manifest:
             before = replace(before, partitions=self._mirror.bring(before.partitions))
         plan = self._plan(before, batch)
-        with _stored(self._stage(rows, plan)) as computed:
+        with Computed(rows, plan, self._engine.schema, self._engine.processor) as computed:
             with self._mirror.explained():
-                reports = _reports(computed, self._engine.options.partitions)
+                reports = computed.reports()
                 for report in reports:
                     report_damages(report["damages"], self._mirror.location_in_checkpoint)
+                output = computed.output(self._engine.frames)
                 manifest = self._commit(before, plan, reports)
-            self._engine.sink(computed.where(computed[REPORT].isNull()).drop(REPORT), batch)
+            self._engine.sink(output, batch)
         # A sink may take long. Spark's commit would be in the way of a query that has started
         # meanwhile, and runs this batch again.
         self._engine.epoch.require_newest()
@@ -274,6 +274,9 @@ class Batches:
             proving=self._proving.under_way,
             doubtful=self._proving.doubtful,
             lost=self._readback.lost_of(before),
+            output_with_report=most_with_report(
+                self._engine.schema.output, self._engine.options.partitions
+            ),
         )
 
     def _retirable(self, before: Manifest) -> frozenset[str]:
@@ -283,20 +286,6 @@ class Batches:
             return frozenset()
         names = {family.name for store in self._stores.values() for family in store.sources}
         return frozenset(name for name in names if before.version >= 0 and before.is_empty(name))
-
-    def _stage(self, rows: DataFrame, plan: BatchPlan) -> DataFrame:
-        from pyspark.sql.types import StringType, StructField, StructType
-
-        run = partial(
-            run_partition, plan=plan, schema=self._engine.schema, processor=self._engine.processor
-        )
-        output = [StructField(f.name, f.dataType, True) for f in self._engine.schema.output.fields]
-        # Under plain names: Spark would take a dot in a name for a field of a struct.
-        plain = rows.toDF(*(f"column_{number}" for number in range(len(rows.columns))))
-        by = [f"column_{number}" for number in self._engine.schema.key_columns]
-        keyed = plain.repartition(self._engine.options.partitions, *by)
-        ordered = keyed.sortWithinPartitions(*by)
-        return ordered.mapInArrow(run, StructType([*output, StructField(REPORT, StringType())]))
 
     def _commit(self, before: Manifest, plan: BatchPlan, reports: list[dict[str, Any]]) -> Manifest:
         stores = {name: store.stored() for name, store in plan.stores.items()}
@@ -417,40 +406,6 @@ def tuned(plan: BatchPlan, reports: list[dict[str, Any]]) -> dict[str, Any]:
         # to begin again with as few.
         tuner = seen if live else replace(seen, rows=max(seen.rows, tuner.rows))
     return {"rows": tuner.rows, "rows_per_millisecond": tuner.rows_per_millisecond}
-
-
-@contextmanager
-def _stored(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep what the stage computes, so that the sink's reads do not run the batch again."""
-    session = frame.sparkSession
-    adaptive = session.conf.get("spark.sql.adaptive.enabled", "true")
-    # Adaptive execution may drop partitions that got no rows; every partition must run.
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
-        kept = frame.persist()
-        yield kept
-    finally:
-        session.conf.set("spark.sql.adaptive.enabled", adaptive or "true")
-        frame.unpersist()
-
-
-def _reports(computed: DataFrame, partitions: int) -> list[dict[str, Any]]:
-    """Run the stage; its partitions' reports in order. Raises the first error among them."""
-    rows = computed.where(computed[REPORT].isNotNull()).select(REPORT).collect()
-    reports = sorted((json.loads(row[0]) for row in rows), key=lambda each: each["partition"])
-    for report in reports:
-        if report["error"] is not None:
-            raise errors.StatemigrateError.from_json(report["error"])
-    numbers = [report["partition"] for report in reports]
-    if numbers != list(range(partitions)):
-        raise errors.CheckpointError(
-            "SM-EMBEDDED-002",
-            "not every partition of the batch was run",
-            expected=f"reports of partitions 0 to {partitions - 1}",
-            found=f"reports of {numbers}",
-            next_action="restart the query; it goes on from the last committed batch",
-        )
-    return reports
 
 
 # The end of a run that ends by itself: what no row has touched is migrated too, and dropped.

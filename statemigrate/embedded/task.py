@@ -15,6 +15,7 @@ import pyarrow as pa
 from statemigrate.access import DualAccess
 from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, in_blocks, size_of
 from statemigrate.deployment import Declared
+from statemigrate.embedded.batch_output import LittleOutput
 from statemigrate.embedded.task_plan import (
     REPORT,
     BatchPlan,
@@ -107,12 +108,14 @@ def run_partition(
     number = context.partitionId()
     report = PartitionReport(number)
     output = OutputRows(schema.output)
+    little = LittleOutput(plan.output_with_report)
     try:
-        yield from processed(batches, plan, schema, processor, report, output)
+        for batch in processed(batches, plan, schema, processor, report, output):
+            yield from little.added(batch)
     except StatemigrateError as error:
         report.error = error.to_json()
     keep_what_is_loaded("partition")
-    yield output.report(report)
+    yield little.reported(output.report(report), failed=report.error is not None)
 
 
 def processed(

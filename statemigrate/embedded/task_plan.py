@@ -55,6 +55,8 @@ class BatchPlan:
     """Partitions whose newest snapshot is not what it should be: they prove one in this batch."""
     lost: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """By partition, the names of durable files that were found missing or altered."""
+    output_with_report: int = 0
+    """Bytes of output that a partition may send with its report; 0 where all goes to Spark."""
 
     def shared_batch_ms(self, rows: int, live_ms: float) -> float:
         """Milliseconds of a batch that a backfill is a share of; 0 where there are no live rows.
@@ -83,6 +85,11 @@ class BatchSchema:
 _log = logging.getLogger("statemigrate.embedded")
 REPORT = "__statemigrate_report"
 """The column that carries a partition's report, null in the rows of the output."""
+OUTPUT = "__statemigrate_output"
+"""The column with the whole output of a report's partition, as an Arrow IPC stream.
+
+Null where rows of their own have the output.
+"""
 
 
 @dataclass

@@ -44,7 +44,7 @@ from statemigrate.processor.keys import TupleKeyCodec
 from support.histories.processor import KEY, OUTPUT, ROWS, USER_KEY, Obedient
 from support.histories.tables import ByTables
 from support.histories.values import FORMATS, STORES, lineage, shown
-from support.histories.without_spark import Rows, Session
+from support.histories.without_spark import Rows, Session, local
 
 
 @dataclass(frozen=True)
@@ -259,6 +259,7 @@ def _engine(place: Path, deployment: Deployment, epoch: Epoch) -> Engine:
             working_directory=str(place / "working"),
         ),
         sink=lambda frame, batch: _sink(place, frame, batch),
+        frames=local,
         epoch=epoch,
         stamp=STAMP,
     )

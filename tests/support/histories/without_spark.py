@@ -102,14 +102,20 @@ class Computed:
     def where(self, holds: Callable[[dict[str, Any]], bool]) -> Computed:
         return Computed(self.sparkSession, lambda: [row for row in self.rows() if holds(row)])
 
-    def select(self, column: str) -> Computed:
-        return Computed(self.sparkSession, lambda: [{column: row[column]} for row in self.rows()])
-
-    def drop(self, column: str) -> Computed:
+    def select(self, *columns: str) -> Computed:
         return Computed(
             self.sparkSession,
-            lambda: [{n: v for n, v in row.items() if n != column} for row in self.rows()],
+            lambda: [{name: row[name] for name in columns} for row in self.rows()],
         )
+
+    def drop(self, *columns: str) -> Computed:
+        return Computed(
+            self.sparkSession,
+            lambda: [{n: v for n, v in row.items() if n not in columns} for row in self.rows()],
+        )
+
+    def unionAll(self, other: Computed) -> Computed:
+        return Computed(self.sparkSession, lambda: [*self.rows(), *other.rows()])
 
     def collect(self) -> list[tuple[Any, ...]]:
         return [tuple(row.values()) for row in self.rows()]
@@ -118,6 +124,11 @@ class Computed:
         if self._found is None:
             self._found = self._compute()
         return self._found
+
+
+def local(session: Session, table: Any, _schema: Any) -> Computed:
+    """The DataFrame of output that has come with the reports."""
+    return Computed(session, table.to_pylist)
 
 
 class _Task:
@@ -134,4 +145,4 @@ class _Task:
         TaskContext._taskContext = None
 
 
-__all__ = ["REPORT", "Computed", "Rows", "Session"]
+__all__ = ["REPORT", "Computed", "Rows", "Session", "local"]
