@@ -189,6 +189,10 @@ class PreviewRuns:
         """Run and compare; what the next batches begin with comes along."""
         old, new, path = begun.old, begun.new, begun.path
         read = [each for each in (old, new) if each is not None]
+        numbers = [each.number for each in self.history.batches]
+        own = self.history.engine.state_to_compare(
+            self.material.files, self.material.checkpoint, self.folder / "query-state", numbers
+        )
         recorded = self.material.recorder.record(read, self.folder / "inputs", self.session)
         runs = len(begun.controls) + 1
         steps = _PreviewSteps(self.progress, runs * len(self.history.batches))
@@ -198,11 +202,11 @@ class PreviewRuns:
             if old is not None
         ]
         control = controls[0] if controls else None
-        noise = tuple(self._noise(controls))
+        noise = tuple(self._noise(own, controls))
         settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
         like = self.history.watermarks if control is None else control.watermarks
         candidate = self._run(new, begun.candidate, "candidate", recorded, steps, like)
-        found = tuple(self._compared(control, candidate, settled))
+        found = tuple(self._compared(own, control, candidate, settled))
         square = None
         if control is not None and path != "as it is" and not begun.goes_on:
             square = self._square(control, candidate, path)
@@ -222,15 +226,19 @@ class PreviewRuns:
     def _path(self, base: Path) -> MigrationPath:
         from statemigrate.commands.plan import plan
 
+        wanted = self.wanted
+        if not self.history.engine.compares_meaning:
+            assert wanted.code is not None, "asked before"  # noqa: S101
+            wanted = NewCode(wanted.code, own_inputs(wanted, wanted.code))
         found = plan(
             base.as_uri(),
-            target=self.wanted,
+            target=wanted,
             migrations=self.state.migrations,
             stores=self.state.stores,
             spark=self.session,
         )
         # Its sources are the recorded ones, whichever the code reads.
-        verdicts = {each.verdict for each in found.items if each.operator}
+        verdicts = {each.verdict for each in found.items if each.operator or each.store}
         if "rewrite" in verdicts:
             return "rewritten"
         return "live" if "live" in verdicts else "as it is"
@@ -277,7 +285,7 @@ class PreviewRuns:
         entry = read_entry(open_files(place.as_uri()), self.history.before.number)
         return len(entry.offsets.lines)
 
-    def _noise(self, controls: Sequence[Replayed]) -> Iterator[Noise]:
+    def _noise(self, query_state: str, controls: Sequence[Replayed]) -> Iterator[Noise]:
         """What the old code does not compute again as the query has."""
         if not controls:
             return
@@ -285,7 +293,7 @@ class PreviewRuns:
         found: dict[tuple[str, str], str] = {}
         for batch in self.history.batches:
             states = [self._state(each.checkpoint, batch.number) for each in controls]
-            own = self._state(self.material.checkpoint, batch.number)
+            own = self._state(query_state, batch.number)
             for each in _fields(compare_states(states[0], states[1], lambda _: equal)):
                 found[each] = "two runs of the old code differ"
             for each in _fields(compare_states(own, states[0], lambda _: equal)):
@@ -301,14 +309,16 @@ class PreviewRuns:
         return self.state.open(checkpoint, batch)
 
     def _compared(
-        self, control: Replayed | None, candidate: Replayed, expectations: Expectations
+        self,
+        query_state: str,
+        control: Replayed | None,
+        candidate: Replayed,
+        expectations: Expectations,
     ) -> Iterator[PreviewedBatch]:
         """Each batch of the candidate, compared with the control, else with the query's own."""
         for place, batch in enumerate(self.history.batches):
             number = batch.number
-            old = self._state(
-                self.material.checkpoint if control is None else control.checkpoint, number
-            )
+            old = self._state(query_state if control is None else control.checkpoint, number)
             new = self._state(candidate.checkpoint, number)
             output = None
             if control is not None:
@@ -367,8 +377,7 @@ class CodeReader:
         the query's checkpoint when its module was imported.
         """
         function = named_object(reference)
-        known = self.wanted.inputs
-        inputs = {name: ddl for name, ddl in known.items() if name in input_names(function)}
+        inputs = own_inputs(self.wanted, reference)
         schemas = input_schemas(function, inputs, reference)
         _check_not_deployed(reference, function)
         mode = self._mode(reference, inputs)
@@ -395,7 +404,9 @@ class CodeReader:
         )
 
     def _mode(self, reference: str, inputs: Mapping[str, Any]) -> str:
-        """The output mode that Spark takes for the code."""
+        """The output mode that Spark takes for the code; none where the engine takes any."""
+        if not self.history.engine.compares_meaning:
+            return ""
         alone = NewCode(reference, inputs, self.wanted.mode)
         found = probed(alone, self.history.before.entry.conf, self.session, self.checkpoint)
         assert found is not None, "code was given"  # noqa: S101
@@ -414,7 +425,8 @@ class CodeReader:
                 made, _ = call_on_empty_streams(
                     function, Path(folder), self.session, inputs=inputs, reference=reference
                 )
-            reads = UnoptimizedPlan.of(made).reads
+                stream = self.history.engine.stream_of(made, reference)
+            reads = UnoptimizedPlan.of(stream).reads
             place = f"{(Path(folder) / 'in').as_uri()}/"
         names = (each.removeprefix(place) if each.startswith(place) else "" for each in reads)
         return tuple(names), frozenset(copy.named)
@@ -439,6 +451,12 @@ class CodeReader:
             "the same",
             reference=reference,
         )
+
+
+def own_inputs(wanted: NewCode, reference: str) -> dict[str, Any]:
+    """The inputs that are given for some code: one of both may read a stream less."""
+    names = input_names(named_object(reference))
+    return {name: schema for name, schema in wanted.inputs.items() if name in names}
 
 
 def _check_not_deployed(reference: str, function: Any) -> None:
