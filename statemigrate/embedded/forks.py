@@ -62,7 +62,7 @@ def fork_versions(old: Files, new: Path, batches: Sequence[int]) -> None:
     target = LocalFiles(new)
     for batch in batches:
         manifest = read_manifest(layout, batch)
-        states = mirror.bring(manifest.partitions)
+        states = mirror.bring([each.without_steps for each in manifest.partitions])
         if mirror.lost:
             mirror.require_whole(states)
         publish_manifest(copied, replace(manifest, partitions=states))

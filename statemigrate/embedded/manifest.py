@@ -228,6 +228,12 @@ class PartitionState:
             ),
         )
 
+    @property
+    def without_steps(self) -> PartitionState:
+        """The same, without what makes the state of a snapshot from the version before."""
+        base = replace(self.base, snapshot=_without_step(self.base.snapshot))
+        return replace(self, snapshot=_without_step(self.snapshot), base=base)
+
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> PartitionState:
         """Read what `to_json` gave."""
@@ -327,6 +333,10 @@ def _stepped(
     if snapshot is None or snapshot.step is None:
         return snapshot
     return replace(snapshot, step=_packed((snapshot.step,), packs)[0])
+
+
+def _without_step(snapshot: SnapshotReference | None) -> SnapshotReference | None:
+    return None if snapshot is None else replace(snapshot, step=None)
 
 
 def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
 from statemigrate import (
-    BackfillOptions,
     BatchProcessor,
     EmbeddedOptions,
     EmbeddedQuery,
@@ -21,6 +20,8 @@ CHECKPOINT = "/nowhere/checkpoint"
 MIGRATIONS = None
 """Where a test has its scripts; without them code is not marked with `migrated`."""
 OPTIONS = {"partitions": 2, "snapshot_every": 3}
+FIRST = 180
+"""The id from which on `totals_wrong_later` is wrong."""
 HANDED = []
 """The batches that the sink got, with their rows."""
 TOTALS = "k STRING, n BIGINT, sum BIGINT"
@@ -74,8 +75,12 @@ class ColumnTotals(BatchProcessor):
         added = self.aggregate(keys, rows, [("v", "sum"), ("v", "count")])
         had = [pc.fill_null(pc.struct_field(state["total"], name), 0) for name in ("n", "sum")]
         n, total = pc.add(had[0], added["v_count"]), pc.add(had[1], added["v_sum"])
-        made = pa.chunked_array([pc.make_struct(*each, field_names=["n", "sum"])
-                                 for each in [(n.combine_chunks(), total.combine_chunks())]])
+        made = pa.chunked_array(
+            [
+                pc.make_struct(*each, field_names=["n", "sum"])
+                for each in [(n.combine_chunks(), total.combine_chunks())]
+            ]
+        )
         output = keys.append_column("n", n).append_column("sum", total)
         return keys.append_column("total", made), output
 
@@ -200,10 +205,28 @@ def without_doubles(events: Events):
     return query(late.dropDuplicates(["k", "at"]), Totals())
 
 
-def slowly_backfilled(events: Events):
-    return query(events, Means())
+class TotalsFrom(Totals):
+    """Adds one too many to sevens whose id is large enough."""
+
+    def __init__(self, first):
+        self.first = first
+
+    def handleInputRows(self, key, rows, timerValues):
+        n, total = self.total.get() if self.total.exists() else (0, 0)
+        for row in rows:
+            wrong = row.v == 7 and row.id >= self.first
+            n, total = n + 1, total + row.v + wrong
+        self.total.update((n, total))
+        yield Row(k=key[0], n=n, sum=total)
 
 
-def no_backfill():
-    """Options of a query that migrates nothing by itself."""
-    return {**OPTIONS, "backfill": BackfillOptions(enabled=False)}
+def totals_wrong_later(events: Events):
+    return query(events, TotalsFrom(FIRST))
+
+
+def both(left: Events, right: Events):
+    return query(left.union(right.withColumn("k", F.concat(F.lit("other "), "k"))), Totals())
+
+
+def both_but_some(left: Events, right: Events):
+    return both(left, right.where("v <> 7"))
