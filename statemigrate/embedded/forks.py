@@ -62,9 +62,10 @@ def fork_versions(old: Files, new: Path, batches: Sequence[int]) -> None:
     target = LocalFiles(new)
     for batch in batches:
         manifest = read_manifest(layout, batch)
-        states = mirror.bring([each.without_steps for each in manifest.partitions])
+        brought = mirror.bring(manifest.partitions)
         if mirror.lost:
-            mirror.require_whole(states)
+            mirror.require_whole(brought)
+        states = tuple(each.standalone for each in brought)
         publish_manifest(copied, replace(manifest, partitions=states))
         for name in (f"offsets/{batch}", f"commits/{batch}"):
             target.put(name, old.get(name))

@@ -229,10 +229,18 @@ class PartitionState:
         )
 
     @property
-    def without_steps(self) -> PartitionState:
-        """The same, without what makes the state of a snapshot from the version before."""
-        base = replace(self.base, snapshot=_without_step(self.base.snapshot))
-        return replace(self, snapshot=_without_step(self.snapshot), base=base)
+    def standalone(self) -> PartitionState:
+        """The same, where each changelog since a snapshot is a file, and no version before."""
+        return replace(
+            self,
+            snapshot=_without_step(self.snapshot),
+            changelogs=_unpacked(self.changelogs),
+            base=replace(
+                self.base,
+                snapshot=_without_step(self.base.snapshot),
+                changelogs=_unpacked(self.base.changelogs),
+            ),
+        )
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> PartitionState:
@@ -337,6 +345,10 @@ def _stepped(
 
 def _without_step(snapshot: SnapshotReference | None) -> SnapshotReference | None:
     return None if snapshot is None else replace(snapshot, step=None)
+
+
+def _unpacked(changelogs: tuple[ChangelogReference, ...]) -> tuple[ChangelogReference, ...]:
+    return tuple(replace(each, pack=None) for each in changelogs)
 
 
 def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:

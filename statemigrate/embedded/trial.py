@@ -23,6 +23,7 @@ from statemigrate.embedded.query import (
     plans_of,
 )
 from statemigrate.embedded.versions import claim
+from statemigrate.errors import StartupError
 from statemigrate.processor.startup import require_workers
 from statemigrate.processor.workers import EMBEDDED
 
@@ -79,7 +80,11 @@ class Trial:
         parts, layout = self.parts, Layout(checkpoint)
         working = given_directory(checkpoint.with_name(f"{checkpoint.name}-working"))
         options = self._options()
-        check_master(parts.stream, layout, options)
+        try:
+            check_master(parts.stream, layout, options)
+        except StartupError as error:
+            advice = "start the session with a local master; a copy is on the driver's disk alone"
+            raise error.but(next_action=advice) from error
         require_workers(EMBEDDED, parts.stream.sparkSession)
         _, committed = next_start(layout)
         check_checkpoint(layout, options, committed, parts.schema)

@@ -132,8 +132,8 @@ def save_bundle(
             f"{checkpoint} has state of the embedded engine, which is saved as it is",
             expected="a bundle with the values of all keys",
             found="--mask, mask in the configuration, or --sample",
-            next_action="save the bundle without them, and treat it as you treat a copy of the "
-            "checkpoint",
+            next_action="leave out --mask and --sample, and mask of the configuration; the bundle "
+            "then has values of production, and is to be treated as a copy of the checkpoint",
             path=checkpoint,
         )
     with workspace(f".{path.name}-", path.absolute().parent) as folder:

@@ -1,4 +1,4 @@
-"""Code of the embedded engine is previewed on a copy of its checkpoint, key by key and by tables."""
+"""Code of the embedded engine is previewed on a copy of its state, key by key and by tables."""
 
 import json
 import random
@@ -142,7 +142,7 @@ def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, place, script
     query = EmbeddedLife(spark, place, code.totals, rows=[keys])
     write(scripts)
     query.function, query.name = code.means, named(code.means)
-    slow = BackfillOptions(initial_rows=20, minimum_rows=20, maximum_rows=20)
+    slow = BackfillOptions(initial_rows=20, maximum_rows=20)
     monkeypatch.setitem(code.OPTIONS, "backfill", slow)
     for number in range(1, 5):
         query.feed(number, [few])
