@@ -177,7 +177,9 @@ class PreviewRuns:
         new = codes.read(wanted.code, old)
         base = start_fork(self.material.files, self.history, self.folder / "before")
         if old is not None:
-            old = replace(old, deployed=self.state.deployed(base.as_uri()))
+            engine = self.history.engine
+            noted = engine.deployed_in(self.material.checkpoint, base.as_uri())
+            old = replace(old, deployed=self.state.deployed(noted))
         path = self._path(base)
         start = base
         if path == "rewritten":

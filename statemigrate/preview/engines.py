@@ -94,6 +94,9 @@ class Engine(Protocol):
         It may be copied to ``folder``. Raises what reading damaged state raises.
         """
 
+    def deployed_in(self, checkpoint: str, fork: str) -> str:
+        """Which of a query's checkpoint and a fork of it says what its code is deployed with."""
+
     def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
         """By family the checksum of the rows after a batch: in whatever order, the same."""
 
@@ -176,6 +179,10 @@ class SparkEngine:
         """See `Engine`."""
         return checkpoint
 
+    def deployed_in(self, checkpoint: str, fork: str) -> str:  # noqa: ARG002
+        """See `Engine`."""
+        return fork
+
     def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
         """See `Engine`."""
         found: StateChecksums = {}
@@ -232,6 +239,10 @@ class EmbeddedEngine:
         """See `Engine`: a copy, since a running query may remove versions meanwhile."""
         fork_versions(files, folder, batches)
         return folder.as_uri()
+
+    def deployed_in(self, checkpoint: str, fork: str) -> str:  # noqa: ARG002
+        """See `Engine`: the newest version, since the batches may begin before the last release."""
+        return checkpoint
 
     def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
         """See `Engine`."""

@@ -230,3 +230,24 @@ def both(left: Events, right: Events):
 
 def both_but_some(left: Events, right: Events):
     return both(left, right.where("v <> 7"))
+
+
+class MeansWithMore(StatefulProcessor):
+    """Another script leads to its format."""
+
+    def init(self, handle):
+        self.total = handle.getValueState("total", "n BIGINT, sum BIGINT, mean DOUBLE, more STRING")
+
+    def handleInputRows(self, key, rows, timerValues):
+        n, total = self.total.get()[:2] if self.total.exists() else (0, 0)
+        for row in rows:
+            n, total = n + 1, total + row.v
+        self.total.update((n, total, total / n, "none"))
+        yield Row(k=key[0], n=n, sum=total)
+
+    def close(self):
+        pass
+
+
+def means_with_more(events: Events):
+    return query(events, MeansWithMore())

@@ -7,7 +7,8 @@ import embedded_code as code
 import previewed_code
 import pytest
 from embedded_life import EmbeddedLife, replayed_contents, totals_after
-from previewed_query import fields, named
+from previewed_query import SCHEMA, fields, named
+from support.sessions import spark_version
 
 import statemigrate.commands.preview_runs as runs
 from statemigrate import BackfillOptions, init, open_state, status
@@ -18,6 +19,22 @@ WAYS = {
     "by tables": (code.column_totals, code.wrong_column_totals, code.column_means,
                   code.wrong_column_means),
 }  # fmt: skip
+
+
+MORE = """
+from statemigrate import Struct
+
+revision = "bbbb11112222"
+down_revision = "aaaa11112222"
+branch_labels = None
+store = "total"
+old = Struct("n BIGINT, sum BIGINT, mean DOUBLE")
+new = Struct("n BIGINT, sum BIGINT, mean DOUBLE, more STRING")
+
+
+def upgrade(value):
+    return {**value, "more": "none"}
+"""
 
 
 @pytest.fixture
@@ -163,6 +180,19 @@ def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, place, script
     assert (again.noise, again.unexpected) == ((), ())
 
 
+def test_a_release_within_the_batches_makes_no_difference(spark, place, scripts):
+    query = EmbeddedLife(spark, place, code.totals, batches=3)
+    write(scripts)
+    query.function, query.name = code.means, named(code.means)
+    query.feed(3)
+    # A later script is there already, and the deployed code stays with the one before.
+    (scripts / "versions" / "bbbb11112222_more.py").write_text(MORE)
+    found = query.preview(code.means_with_more, migrations=scripts, batches=query.newest)
+    assert (found.path, found.noise, found.unexpected) == ("live", (), ())
+    assert [each.batch for each in found.batches] == list(range(1, query.newest + 1))
+    assert [each.is_same for each in found.square] == [True]
+
+
 def counts(query, batch):
     """How many values have the old format after a batch."""
     return query.contents(batch)["total"].records if "total" in query.contents(batch) else 0
@@ -217,6 +247,26 @@ def test_each_stream_gets_the_rows_of_its_own_source(spark, place):
     changed = {each.key["k"] for each in only(found, query.newest, "total").examples}
     assert changed
     assert all(each.startswith("other ") for each in changed)
+
+
+class NamedLife(EmbeddedLife):
+    """Its sources have names, and so has the engine's own."""
+
+    def stream(self, place):
+        reader = self.spark.readStream.name(place.name.replace("-", "_")).schema(SCHEMA)
+        return reader.option("maxFilesPerTrigger", 1).json(str(place))
+
+
+@pytest.mark.skipif(spark_version() < (4, 3), reason="Spark keeps the names from 4.3 on")
+def test_sources_with_names_are_read_again(spark, place):
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
+    query = NamedLife(session, place, code.both, count=2)
+    assert "statemigrate_heartbeat:" in (query.checkpoint / "offsets/0").read_text()
+    query.spark = spark
+    assert query.preview(code.both).unexpected == ()
+    changed = only(query.preview(code.both_but_some), query.newest, "total").examples
+    assert {each.key["k"].split()[0] for each in changed} == {"other"}
 
 
 def test_versions_may_go_while_the_preview_runs(spark, place, monkeypatch):
