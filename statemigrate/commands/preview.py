@@ -158,7 +158,6 @@ def preview(  # noqa: PLR0913 - all but the first by name
             found="none",
             next_action="name it with --code",
         )
-    check_inputs(target)
     expectations = Expectations.of(expected or {})
     openers = openers_of(sources)
     bundle = None
@@ -167,6 +166,8 @@ def preview(  # noqa: PLR0913 - all but the first by name
         material = _of_bundle(bundle)
     else:
         material = material_of(str(checkpoint), batches or BATCHES, openers)
+    material.history.engine.check_code([each for each in (target.code, target.old_code) if each])
+    check_inputs(target)
     session = session_of(spark, str(checkpoint))
     if bundle is not None:
         compare_checksums(bundle)

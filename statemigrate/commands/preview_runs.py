@@ -241,6 +241,16 @@ class PreviewRuns:
         )
         # Its sources are the recorded ones, whichever the code reads.
         verdicts = {each.verdict for each in found.items if each.operator or each.store}
+        cannot = [each for each in found.items if each.verdict == "cannot"]
+        if cannot and not self.history.engine.compares_meaning:
+            raise UnsupportedError(
+                "SM-PREVIEW-035",
+                f"{wanted.code} does not start on the state of {self.material.name}",
+                expected="code that the query can be started with: `statemigrate plan` says which",
+                found="; ".join(f"{each.name}: {each.text}" for each in cannot),
+                next_action="change the code, or give it a checkpoint of its own",
+                path=self.material.name,
+            )
         if "rewrite" in verdicts:
             return "rewritten"
         return "live" if "live" in verdicts else "as it is"

@@ -11,6 +11,7 @@ from statemigrate.checkpoint.directory import CheckpointDirectory
 from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
 from statemigrate.checkpoint.state import CommittedState
+from statemigrate.deployment.code import named_object
 from statemigrate.embedded.forks import (
     contents_at,
     fork_version,
@@ -99,6 +100,9 @@ class Engine(Protocol):
 
     def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
         """By family the checksum of the rows after a batch: in whatever order, the same."""
+
+    def check_code(self, references: Sequence[str]) -> None:
+        """Raise `CodeError` where code is named that is no function of streams, but its part."""
 
     def stream_of(self, made: Any, reference: str) -> DataFrame:
         """The stream of what code has made, as `runnable` has it, without looking at its state."""
@@ -196,6 +200,9 @@ class SparkEngine:
             found[name] = (count, f"{total % (1 << 64):016x}")
         return found
 
+    def check_code(self, references: Sequence[str]) -> None:
+        """See `Engine`: what is no function is refused by its inputs."""
+
     def stream_of(self, made: Any, reference: str) -> DataFrame:  # noqa: ARG002
         """See `Engine`."""
         stream: DataFrame = made
@@ -249,6 +256,14 @@ class EmbeddedEngine:
         found = contents_at(files_to_read(checkpoint), batch)
         return {name: (each.records, each.hash) for name, each in found.items()}
 
+    def check_code(self, references: Sequence[str]) -> None:
+        """See `Engine`: `plan` takes a processor too."""
+        for reference in references:
+            found = named_object(reference)
+            if hasattr(found, "handleInputRows"):
+                name = found.__name__ if isinstance(found, type) else type(found).__name__
+                raise _no_query(reference, f"{name}, a processor alone")
+
     def stream_of(self, made: Any, reference: str) -> DataFrame:
         """See `Engine`."""
         from statemigrate.embedded.query import parts_of
@@ -267,12 +282,15 @@ def _unstarted(made: Any, reference: str) -> EmbeddedQuery:
 
     if isinstance(made, EmbeddedQuery):
         return made
-    raise CodeError(
+    raise _no_query(reference, type(made).__name__)
+
+
+def _no_query(reference: str, found: str) -> CodeError:
+    return CodeError(
         "SM-PREVIEW-032",
-        f"{reference} returns no query of the embedded engine",
-        expected="an EmbeddedQuery that is not started: the engine keeps the state of the "
-        "checkpoint",
-        found=type(made).__name__,
+        f"{reference} makes no query of the embedded engine, which keeps the checkpoint's state",
+        expected="a function from the input streams to an EmbeddedQuery that is not started",
+        found=found,
         next_action="return the EmbeddedQuery from the function, and start it where the "
         "function is called",
         reference=reference,

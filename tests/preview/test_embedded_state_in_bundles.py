@@ -98,14 +98,14 @@ def refused(action):
     [
         (code.started, "SM-EMBEDDED-033", "start()"),
         (code.no_query, "SM-PREVIEW-032", "DataFrame"),
-        (code.another_key, "SM-EMBEDDED-005", "bigint|long"),
-        (code.means, "SM-", "mean"),
+        (code.Totals, "SM-PREVIEW-032", "Totals, a processor alone"),
+        (code.another_key, "SM-PREVIEW-035", "key: it was k string, and is k long"),
     ],
 )
 def test_code_that_is_no_query_of_this_checkpoint_is_named(query, spark, function, expected, found):
     error = refused(lambda: query.preview(function))
-    assert error.code.startswith(expected)
-    assert any(each in str(error) for each in found.split("|")), str(error)
+    assert error.code == expected
+    assert found in str(error.found)
     assert spark.streams.active == []
 
 
@@ -115,10 +115,10 @@ def test_code_that_fails_is_named_with_its_batch(query):
     assert "no such id" in str(error)
 
 
-def test_a_processor_alone_is_no_function_of_streams(query):
-    error = refused(lambda: query.preview(code.Totals))
-    assert error.code.startswith("SM-CODE-")
-    assert error.data["reference"] == named(code.Totals)
+def test_a_format_without_a_script_is_named_with_its_field(query):
+    error = refused(lambda: query.preview(code.means))
+    assert error.code == "SM-START-007"
+    assert "mean: found DOUBLE" in str(error.found)
 
 
 def never_run(monkeypatch):

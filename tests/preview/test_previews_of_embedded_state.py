@@ -152,22 +152,29 @@ def test_the_square_finds_a_wrong_script(spark, place, scripts):
     assert "total.mean" in text
 
 
-def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, place, scripts, monkeypatch):
+@pytest.mark.parametrize("means", [code.means, code.means_until_now], ids=["at once", "each"])
+def test_a_query_is_previewed_in_the_middle_of_its_backfill(
+    spark, place, scripts, monkeypatch, means
+):
     few = json.dumps({"k": "k3", "v": 1, "id": 900, "at": "2026-01-01T00:09:00Z"})
     keys = [json.dumps({"k": f"rare {n}", "v": n, "id": n, "at": "2026-01-01T00:00:00Z"})
             for n in range(300)]  # fmt: skip
     query = EmbeddedLife(spark, place, code.totals, rows=[keys])
     write(scripts)
-    query.function, query.name = code.means, named(code.means)
+    query.function, query.name = means, named(means)
     slow = BackfillOptions(initial_rows=20, maximum_rows=20)
     monkeypatch.setitem(code.OPTIONS, "backfill", slow)
     for number in range(1, 5):
         query.feed(number, [few])
+        if number == 3:
+            query.run()
     first = query.newest - 3
+    idle = [n for n in range(first + 1, query.newest + 1) if reads(query, n) == reads(query, n - 1)]
+    assert idle, "a batch of the engine's own, which has no rows"
     left = [counts(query, batch) for batch in (first, query.newest)]
     assert left[0] > left[1] > 0, "the backfill is under way in these batches"
     made = replayed_contents(monkeypatch)
-    found = query.preview(code.means, migrations=scripts)
+    found = query.preview(means, migrations=scripts)
     assert (found.path, found.noise, found.unexpected) == ("as it is", (), ())
     assert only(found, query.newest, "total").rows == 301
     assert made[0][query.newest] != query.contents(query.newest), "a copy backfills nothing"
@@ -176,7 +183,7 @@ def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, place, script
     assert only(wrong, query.newest, "total").changed == 1
     saved = place / "bundle"
     query.save(saved)
-    again = query.preview(code.means, migrations=scripts, place=saved)
+    again = query.preview(means, migrations=scripts, place=saved)
     assert (again.noise, again.unexpected) == ((), ())
 
 
@@ -191,6 +198,11 @@ def test_a_release_within_the_batches_makes_no_difference(spark, place, scripts)
     assert (found.path, found.noise, found.unexpected) == ("live", (), ())
     assert [each.batch for each in found.batches] == list(range(1, query.newest + 1))
     assert [each.is_same for each in found.square] == [True]
+
+
+def reads(query, batch):
+    """The offset of the query's own source."""
+    return (query.checkpoint / f"offsets/{batch}").read_text().split("\n")[2]
 
 
 def counts(query, batch):
