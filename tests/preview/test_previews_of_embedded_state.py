@@ -12,6 +12,8 @@ from support.sessions import spark_version
 
 import statemigrate.commands.preview_runs as runs
 from statemigrate import BackfillOptions, init, open_state, status
+from statemigrate.embedded.batches import beat
+from statemigrate.embedded.layout import Layout
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 WAYS = {
@@ -274,7 +276,11 @@ def test_sources_with_names_are_read_again(spark, place):
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
     query = NamedLife(session, place, code.both, count=2)
-    assert "statemigrate_heartbeat:" in (query.checkpoint / "offsets/0").read_text()
+    beat(Layout(query.checkpoint), query.newest)
+    query.feed(5)
+    newest = (query.checkpoint / f"offsets/{query.newest}").read_text()
+    assert newest.startswith("v2")
+    assert "statemigrate_heartbeat:" in newest
     query.spark = spark
     assert query.preview(code.both).unexpected == ()
     changed = only(query.preview(code.both_but_some), query.newest, "total").examples
