@@ -36,6 +36,12 @@ class CheckpointDirectory:
 
         Raises `CheckpointError` for what is not a checkpoint, or one of the embedded engine.
         """
+        found = self.require_any_query()
+        self.refuse_embedded()
+        return found
+
+    def require_any_query(self) -> str:
+        """As `require_query`, and also of a query of the embedded engine."""
         found = self.query_id()
         if found is None:
             raise CheckpointError(
@@ -48,7 +54,6 @@ class CheckpointDirectory:
                 "after its first start",
                 path=self.checkpoint,
             )
-        self.refuse_embedded()
         return found
 
     def query_id(self) -> str | None:

@@ -138,7 +138,8 @@ def _query_of(
             function, Path(folder), session, inputs=target.inputs, reference=reference
         )
         if isinstance(made, EmbeddedQuery):
-            return parts_of(made)
+            parts = parts_of(made)
+            return parts.processor, parts.schema.key
     raise CodeError(
         "SM-CODE-017",
         f"{reference} returns no query of the embedded engine, whose state {checkpoint} has",

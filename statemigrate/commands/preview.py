@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from statemigrate.commands.new_code import NewCode, check_inputs
+from statemigrate.commands.preview_code import CodeReader
 from statemigrate.commands.preview_runs import (
-    CodeReader,
     Material,
     PreviewRuns,
     Progress,
@@ -120,7 +120,8 @@ def preview(  # noqa: PLR0913 - all but the first by name
     time. The result is compared with the query's own state after each batch, and with a run of
     ``target.old_code`` if that is given: what the old code does not compute again as the query has
     is noise, which is reported and not compared. The query may be running, and its checkpoint is
-    only read. The sink of the code is never run.
+    only read. The sink of the code is never run. For state of the embedded engine the code returns
+    its `EmbeddedQuery`, which it does not start.
 
     With ``save`` nothing is run. The state and the input of the batches are written to a bundle, a
     folder of that name, for the streams that ``target.code`` reads; it has at most ``max_bytes``.
@@ -147,8 +148,9 @@ def preview(  # noqa: PLR0913 - all but the first by name
     reached. The result is the last preview.
 
     Raises `CheckpointError` if too little is left to run a batch again, `UnsupportedError` for
-    sources that cannot be read back, `CodeError` for code that does not run, `CorruptFileError` for
-    a bundle that was cut or edited, and `RewriteError` for a question that a rewrite leaves open.
+    sources that cannot be read back and for a mask of the embedded engine's state, `CodeError` for
+    code that does not run, `CorruptFileError` for state that is damaged and for a bundle that was
+    cut or edited, and `RewriteError` for a question that a rewrite leaves open.
     """
     if not target.code:
         raise CodeError(
@@ -158,7 +160,6 @@ def preview(  # noqa: PLR0913 - all but the first by name
             found="none",
             next_action="name it with --code",
         )
-    check_inputs(target)
     expectations = Expectations.of(expected or {})
     openers = openers_of(sources)
     bundle = None
@@ -167,6 +168,8 @@ def preview(  # noqa: PLR0913 - all but the first by name
         material = _of_bundle(bundle)
     else:
         material = material_of(str(checkpoint), batches or BATCHES, openers)
+    material.history.engine.check_code([each for each in (target.code, target.old_code) if each])
+    check_inputs(target)
     session = session_of(spark, str(checkpoint))
     if bundle is not None:
         compare_checksums(bundle)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs.entries import read_entry
-from statemigrate.commands.new_code import NewCode, probed
-from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import Copy, named_object, running_on_copy
-from statemigrate.errors import CheckpointError, CodeError, UnsupportedError
+from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.preview_code import CodeReader, own_inputs
+from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.open import files_to_read, open_files
 from statemigrate.preview.comparison import (
@@ -38,13 +35,6 @@ from statemigrate.preview.replay import (
 )
 from statemigrate.preview.report import Noise, Preview, PreviewedBatch
 from statemigrate.preview.report import Path as MigrationPath
-from statemigrate.preview.stream_plan import UnoptimizedPlan
-from statemigrate.rewrite.probe import (
-    call_on_empty_streams,
-    input_names,
-    input_schemas,
-    session_parameters,
-)
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.state.project import Project
@@ -177,7 +167,9 @@ class PreviewRuns:
         new = codes.read(wanted.code, old)
         base = start_fork(self.material.files, self.history, self.folder / "before")
         if old is not None:
-            old = replace(old, deployed=self.state.deployed(base.as_uri()))
+            engine = self.history.engine
+            noted = engine.deployed_in(self.material.checkpoint, base.as_uri())
+            old = replace(old, deployed=self.state.deployed(noted))
         path = self._path(base)
         start = base
         if path == "rewritten":
@@ -189,6 +181,10 @@ class PreviewRuns:
         """Run and compare; what the next batches begin with comes along."""
         old, new, path = begun.old, begun.new, begun.path
         read = [each for each in (old, new) if each is not None]
+        numbers = [each.number for each in self.history.batches]
+        own = self.history.engine.state_to_compare(
+            self.material.files, self.material.checkpoint, self.folder / "query-state", numbers
+        )
         recorded = self.material.recorder.record(read, self.folder / "inputs", self.session)
         runs = len(begun.controls) + 1
         steps = _PreviewSteps(self.progress, runs * len(self.history.batches))
@@ -198,11 +194,11 @@ class PreviewRuns:
             if old is not None
         ]
         control = controls[0] if controls else None
-        noise = tuple(self._noise(controls))
+        noise = tuple(self._noise(own, controls))
         settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
         like = self.history.watermarks if control is None else control.watermarks
         candidate = self._run(new, begun.candidate, "candidate", recorded, steps, like)
-        found = tuple(self._compared(control, candidate, settled))
+        found = tuple(self._compared(own, control, candidate, settled))
         square = None
         if control is not None and path != "as it is" and not begun.goes_on:
             square = self._square(control, candidate, path)
@@ -222,15 +218,29 @@ class PreviewRuns:
     def _path(self, base: Path) -> MigrationPath:
         from statemigrate.commands.plan import plan
 
+        wanted = self.wanted
+        if not self.history.engine.compares_meaning:
+            assert wanted.code is not None, "asked before"  # noqa: S101
+            wanted = NewCode(wanted.code, own_inputs(wanted, wanted.code))
         found = plan(
             base.as_uri(),
-            target=self.wanted,
+            target=wanted,
             migrations=self.state.migrations,
             stores=self.state.stores,
             spark=self.session,
         )
         # Its sources are the recorded ones, whichever the code reads.
-        verdicts = {each.verdict for each in found.items if each.operator}
+        verdicts = {each.verdict for each in found.items if each.operator or each.store}
+        cannot = [each for each in found.items if each.verdict == "cannot"]
+        if cannot and not self.history.engine.compares_meaning:
+            raise UnsupportedError(
+                "SM-PREVIEW-035",
+                f"{wanted.code} does not start on the state of {self.material.name}",
+                expected="code that the query can be started with: `statemigrate plan` says which",
+                found="; ".join(f"{each.name}: {each.text}" for each in cannot),
+                next_action="change the code, or give it a checkpoint of its own",
+                path=self.material.name,
+            )
         if "rewrite" in verdicts:
             return "rewritten"
         return "live" if "live" in verdicts else "as it is"
@@ -277,7 +287,7 @@ class PreviewRuns:
         entry = read_entry(open_files(place.as_uri()), self.history.before.number)
         return len(entry.offsets.lines)
 
-    def _noise(self, controls: Sequence[Replayed]) -> Iterator[Noise]:
+    def _noise(self, query_state: str, controls: Sequence[Replayed]) -> Iterator[Noise]:
         """What the old code does not compute again as the query has."""
         if not controls:
             return
@@ -285,7 +295,7 @@ class PreviewRuns:
         found: dict[tuple[str, str], str] = {}
         for batch in self.history.batches:
             states = [self._state(each.checkpoint, batch.number) for each in controls]
-            own = self._state(self.material.checkpoint, batch.number)
+            own = self._state(query_state, batch.number)
             for each in _fields(compare_states(states[0], states[1], lambda _: equal)):
                 found[each] = "two runs of the old code differ"
             for each in _fields(compare_states(own, states[0], lambda _: equal)):
@@ -301,14 +311,16 @@ class PreviewRuns:
         return self.state.open(checkpoint, batch)
 
     def _compared(
-        self, control: Replayed | None, candidate: Replayed, expectations: Expectations
+        self,
+        query_state: str,
+        control: Replayed | None,
+        candidate: Replayed,
+        expectations: Expectations,
     ) -> Iterator[PreviewedBatch]:
         """Each batch of the candidate, compared with the control, else with the query's own."""
         for place, batch in enumerate(self.history.batches):
             number = batch.number
-            old = self._state(
-                self.material.checkpoint if control is None else control.checkpoint, number
-            )
+            old = self._state(query_state if control is None else control.checkpoint, number)
             new = self._state(candidate.checkpoint, number)
             output = None
             if control is not None:
@@ -349,123 +361,6 @@ class PreviewRuns:
 
         states = [self._state(each, last) for each in (after, candidate.checkpoint)]
         return compare_states(states[0], states[1], same)
-
-
-@dataclass(frozen=True)
-class CodeReader:
-    """Finds out which sources of a query a function reads, by a call on empty streams."""
-
-    wanted: NewCode
-    history: History
-    session: SparkSession
-    checkpoint: str
-
-    def read(self, reference: str, old: QueryFunction | None) -> QueryFunction:
-        """The code, and which source each of its parameters stands for.
-
-        Raises `CodeError` where that is unclear, and `UnsupportedError` for code that was made for
-        the query's checkpoint when its module was imported.
-        """
-        function = named_object(reference)
-        known = self.wanted.inputs
-        inputs = {name: ddl for name, ddl in known.items() if name in input_names(function)}
-        schemas = input_schemas(function, inputs, reference)
-        _check_not_deployed(reference, function)
-        mode = self._mode(reference, inputs)
-        names, named = self._streams(reference, function, inputs)
-        lines = self.history.sources
-        repeated: dict[str, tuple[str, ...]] = {}
-        if old is not None and set(schemas) <= set(old.inputs):
-            by_name = {name: old.inputs[name] for name in schemas}
-        elif len(names) == len(lines) and "" not in names:
-            by_name = {name: lines[names.index(name)] for name in names}
-            for name, line in zip(names, lines, strict=True):
-                repeated[by_name[name]] = (*repeated.get(by_name[name], ()), line)
-        else:
-            by_name = self._by_name(reference, tuple(dict.fromkeys(names)))
-        return QueryFunction(
-            reference,
-            function,
-            by_name,
-            schemas,
-            mode,
-            session_parameters(function),
-            repeated,
-            named=named,
-        )
-
-    def _mode(self, reference: str, inputs: Mapping[str, Any]) -> str:
-        """The output mode that Spark takes for the code."""
-        alone = NewCode(reference, inputs, self.wanted.mode)
-        found = probed(alone, self.history.before.entry.conf, self.session, self.checkpoint)
-        assert found is not None, "code was given"  # noqa: S101
-        return found.mode or self.wanted.mode or "append"
-
-    def _streams(
-        self, reference: str, function: Callable[..., Any], inputs: Mapping[str, Any]
-    ) -> tuple[tuple[str, ...], frozenset[str]]:
-        """The parameters in the order in which Spark reads them, repeated where it does so.
-
-        Also the checkpoints that the code names.
-        """
-        with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
-            copy = Copy(folder)
-            with running_on_copy(copy):
-                made, _ = call_on_empty_streams(
-                    function, Path(folder), self.session, inputs=inputs, reference=reference
-                )
-            reads = UnoptimizedPlan.of(made).reads
-            place = f"{(Path(folder) / 'in').as_uri()}/"
-        names = (each.removeprefix(place) if each.startswith(place) else "" for each in reads)
-        return tuple(names), frozenset(copy.named)
-
-    def _by_name(self, reference: str, names: Sequence[str]) -> dict[str, str]:
-        """By parameter the first line of the offset log that is its stream's."""
-        first: dict[str | None, str] = {}
-        for line, folder in self.history.folders.items():
-            first.setdefault(folder, line)
-        if "" in names or None in first or len(names) != len(first):
-            raise self._unknown(reference, ", ".join(names))
-        return dict(zip(names, first.values(), strict=True))
-
-    def _unknown(self, reference: str, found: str) -> CodeError:
-        return CodeError(
-            "SM-PREVIEW-012",
-            f"the sources that {reference} reads cannot be determined",
-            expected=f"an input stream for each of the {len(self.history.sources)} sources of "
-            "the query, or the names that the old code has for them",
-            found=found,
-            next_action="name the old code with --old-code, and let both call their streams "
-            "the same",
-            reference=reference,
-        )
-
-
-def _check_not_deployed(reference: str, function: Any) -> None:
-    """Raise `UnsupportedError` for code whose processor is made, with a checkpoint, on import."""
-    # A class is marked on import too, but its instances are made when the function is called.
-    made = [each for each in _named_in(inspect.unwrap(function)) if not isinstance(each, type)]
-    marks = (getattr(each, SETTINGS, None) for each in made)
-    found = {each.checkpoint for each in marks if isinstance(each, DeploymentSettings)} - {None}
-    if found:
-        raise UnsupportedError(
-            "SM-PREVIEW-013",
-            f"{reference} has a processor or a function that was made for a checkpoint on import",
-            expected="one that is made when the function is called: then it works on a copy",
-            found=", ".join(sorted(map(str, found))),
-            next_action="make the processor, or call migrated, within the function",
-            reference=reference,
-        )
-
-
-def _named_in(function: Any) -> Iterator[Any]:
-    """What a function may reach by name: globals of its module, and of modules among them."""
-    found = list(function.__globals__.values())
-    code = [each.__code__ for each in (function, *found) if inspect.isfunction(each)]
-    names = {name for each in code for name in each.co_names}
-    yield from found
-    for module in filter(inspect.ismodule, found):
-        yield from (vars(module).get(name) for name in names)
 
 
 @dataclass

@@ -20,7 +20,8 @@ from statemigrate.checkpoint.damage import (
 )
 from statemigrate.commands.new_code import NewCode, check_inputs
 from statemigrate.commands.preview import material_of, openers_of
-from statemigrate.commands.preview_runs import CodeReader, Material, StateOptions
+from statemigrate.commands.preview_code import CodeReader
+from statemigrate.commands.preview_runs import Material, StateOptions
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.open import open_files
 from statemigrate.native.adoption import require_stopped

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +165,10 @@ Plans = dict[str, StorePlan]
 
 @dataclass(frozen=True)
 class Engine:
-    """What stays the same from batch to batch: places, code, schemas, settings, the epoch."""
+    """What stays the same from batch to batch: places, code, schemas, settings, the epoch.
+
+    ``times`` has by batch the processing time, for those that are run again at another time.
+    """
 
     layout: Layout
     working: str
@@ -177,6 +180,11 @@ class Engine:
     epoch: Epoch
     stamp: Stamp | None = None
     frames: Frames = local_frame
+    times: Mapping[int, int] = field(default_factory=dict)
+
+    def time_of(self, batch: int) -> int:
+        """The processing time of a batch, in milliseconds since the epoch."""
+        return self.times[batch] if batch in self.times else batch_time(self.layout, batch)
 
 
 class Batches:
@@ -268,7 +276,7 @@ class Batches:
             tuner=tuner_of(self._engine.options.backfill, before.backfill),
             snapshot_every=self._engine.options.snapshot_every,
             first_of_run=self._first,
-            processing_time=batch_time(self._engine.layout, batch),
+            processing_time=self._engine.time_of(batch),
             batch_ms=self._recent_batches.batch_ms,
             after_rows=self._recent_batches.had_rows,
             proving=self._proving.under_way,

@@ -20,13 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.deployment import Kind, StoredFamily
+from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.database import META, Database
 from statemigrate.embedded.families import RocksFamily, family_class
 from statemigrate.embedded.layout import DirectoryLock, Layout
 from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
-from statemigrate.embedded.replaced_values import count, quarantine_prefix, records
+from statemigrate.embedded.replaced_values import (
+    contents_in,
+    count,
+    quarantine_prefix,
+    records,
+)
 from statemigrate.embedded.restore import restored
 from statemigrate.embedded.versions import (
     newest_only,
@@ -224,6 +230,10 @@ class CommittedPartition:
     def count(self, family: str) -> int:
         """How many records a family has."""
         return count(self._database.column(family))
+
+    def contents(self) -> dict[str, Contents]:
+        """By family that has any, its records: every one is read."""
+        return contents_in(self._database)
 
     def quarantined(self, family: str) -> Iterator[tuple[bytes, str]]:
         """The keys of a family that the backfill could not migrate, and why."""

@@ -228,6 +228,20 @@ class PartitionState:
             ),
         )
 
+    @property
+    def standalone(self) -> PartitionState:
+        """The same, where each changelog since a snapshot is a file, and no version before."""
+        return replace(
+            self,
+            snapshot=_without_step(self.snapshot),
+            changelogs=_unpacked(self.changelogs),
+            base=replace(
+                self.base,
+                snapshot=_without_step(self.base.snapshot),
+                changelogs=_unpacked(self.base.changelogs),
+            ),
+        )
+
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> PartitionState:
         """Read what `to_json` gave."""
@@ -327,6 +341,14 @@ def _stepped(
     if snapshot is None or snapshot.step is None:
         return snapshot
     return replace(snapshot, step=_packed((snapshot.step,), packs)[0])
+
+
+def _without_step(snapshot: SnapshotReference | None) -> SnapshotReference | None:
+    return None if snapshot is None else replace(snapshot, step=None)
+
+
+def _unpacked(changelogs: tuple[ChangelogReference, ...]) -> tuple[ChangelogReference, ...]:
+    return tuple(replace(each, pack=None) for each in changelogs)
 
 
 def _snapshot(document: dict[str, Any] | None) -> SnapshotReference | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from statemigrate.deployment import (
     DeploymentSettings,
     StorePlan,
 )
+from statemigrate.deployment.code import is_tried, query_checkpoint
 from statemigrate.embedded.batches import (
     Batches,
     Drain,
@@ -259,7 +261,7 @@ class EmbeddedQuery:
         self._by = _columns_of(groupBy, by)
         self._processor = processor
         self._output = output_type(outputStructType)
-        self._layout = Layout.of(checkpoint, stream.sparkSession)
+        self._layout = Layout.of(query_checkpoint(str(checkpoint)), stream.sparkSession)
         self._sink = sink
         self._options = options or EmbeddedOptions()
         self._settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
@@ -269,7 +271,16 @@ class EmbeddedQuery:
 
         ``queryName`` is the name that Spark shows for the query.
         """
-        self._check_master()
+        if is_tried():
+            raise StartupError(
+                "SM-EMBEDDED-033",
+                "code that is tried out starts its query",
+                expected="a function that returns the EmbeddedQuery and does not start it",
+                found="a call of start(), of the query itself",
+                next_action="return the EmbeddedQuery from the function, and call start() where "
+                "the function is called",
+            )
+        check_master(self._stream, self._layout, self._options)
         release_ended()
         locks = self._lock()
         try:
@@ -282,19 +293,12 @@ class EmbeddedQuery:
     def _start(
         self, locks: list[Releasable], name: str | None, trigger: dict[str, Any]
     ) -> RunningQuery:
-        schema = _batch_schema(self._stream.schema, self._by, self._output)
+        schema = self._schema
         require_workers(EMBEDDED, self._stream.sparkSession)
         batch, committed = next_start(self._layout)
-        self._check_checkpoint(committed, schema)
+        check_checkpoint(self._layout, self._options, committed, schema)
         # Checked now; planned again from the version that the first batch really starts from.
-        # Scripts are read once: the first batch may come hours later, with another release's there.
-        start = Start.of(self._processor, EmbeddedHandle, self._stream.sparkSession)
-        if isinstance(self._processor, BatchProcessor):
-            check_names(start.declared, schema.key.fieldNames())
-
-        def planned(manifest: Manifest | None) -> dict[str, StorePlan]:
-            return start.plans({} if manifest is None else manifest.stored_stores())
-
+        start, planned = plans_of(self._processor, schema, self._stream.sparkSession)
         stores = planned(committed)
         epoch = claim(self._layout)
         if self._layout.remote is not None:
@@ -311,6 +315,14 @@ class EmbeddedQuery:
         writer = writer.queryName(name) if name else writer
         drain = self._drain(epoch, planned) if drains(self._options, trigger) else None
         return RunningQuery(writer.start(), batches, locks, drain)
+
+    @property
+    def _schema(self) -> BatchSchema:
+        rows = self._stream.schema
+        key = grouping_key(rows, self._by, argument="groupBy")
+        names = rows.fieldNames()
+        columns = tuple(names.index(column) for column in self._by)
+        return BatchSchema(rows, key, columns, self._output)
 
     def _drain(self, epoch: Epoch, planned: Planned) -> Drain:
         def last_state() -> LastBatchState | None:
@@ -353,54 +365,86 @@ class EmbeddedQuery:
             raise
         return locks
 
-    def _check_master(self) -> None:
-        session = self._stream.sparkSession
-        if self._options.shared_path:
-            return
-        master = session.sparkContext.master
-        if is_one_machine(master):
-            return
-        remote = self._layout.remote is not None
-        shared = "working directory (working_directory=)" if remote else "checkpoint"
+
+def plans_of(
+    processor: StatefulProcessor, schema: BatchSchema, session: SparkSession
+) -> tuple[Start, Planned]:
+    """The start of a query, and what plans its stores from the version that it starts from.
+
+    Scripts are read once: the first batch may come hours later, with another release's there.
+    """
+    start = Start.of(processor, EmbeddedHandle, session)
+    if isinstance(processor, BatchProcessor):
+        check_names(start.declared, schema.key.fieldNames())
+
+    def planned(manifest: Manifest | None) -> dict[str, StorePlan]:
+        return start.plans({} if manifest is None else manifest.stored_stores())
+
+    return start, planned
+
+
+def check_master(stream: DataFrame, layout: Layout, options: EmbeddedOptions) -> None:
+    """Raise `StartupError` where tasks may run on other machines, which have not the same files."""
+    session = stream.sparkSession
+    if options.shared_path:
+        return
+    master = session.sparkContext.master
+    if is_one_machine(master):
+        return
+    remote = layout.remote is not None
+    shared = "working directory (working_directory=)" if remote else "checkpoint"
+    raise StartupError(
+        "SM-EMBEDDED-003",
+        "the embedded engine runs on one machine, and this session has a cluster",
+        expected="a local master, such as local[*]",
+        found=str(master),
+        next_action="start the query with a local master; or take Spark's own state, or pages, "
+        f"for a cluster. Where all machines have the {shared} under one path on a shared disk, "
+        "say so by EmbeddedOptions(shared_path=True)",
+        master=str(master),
+    )
+
+
+def check_checkpoint(
+    layout: Layout, options: EmbeddedOptions, committed: Manifest | None, schema: BatchSchema
+) -> None:
+    """Raise `StartupError` for another number of partitions, or another key, than there is."""
+    if committed is None:
+        return
+    found = len(committed.partitions)
+    if found != options.partitions:
         raise StartupError(
-            "SM-EMBEDDED-003",
-            "the embedded engine runs on one machine, and this session has a cluster",
-            expected="a local master, such as local[*]",
-            found=str(master),
-            next_action="start the query with a local master; or take Spark's own state, or pages, "
-            f"for a cluster. Where all machines have the {shared} under one path on a shared disk, "
-            "say so by EmbeddedOptions(shared_path=True)",
-            master=str(master),
+            "SM-EMBEDDED-004",
+            f"the checkpoint {layout.files.location} has another number of partitions",
+            expected=f"{found} partitions, as it was made with",
+            found=f"{options.partitions} in the options",
+            next_action=f"start with EmbeddedOptions(partitions={found}); the number is fixed "
+            "for the life of a checkpoint",
+        )
+    expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
+    if key != expected:
+        raise StartupError(
+            "SM-EMBEDDED-005",
+            f"the checkpoint {layout.files.location} has another grouping key",
+            expected=expected,
+            found=key,
+            next_action="group by the same columns, with the same names and types",
         )
 
-    def _check_checkpoint(self, committed: Manifest | None, schema: BatchSchema) -> None:
-        if committed is None:
-            return
-        found = len(committed.partitions)
-        if found != self._options.partitions:
-            raise StartupError(
-                "SM-EMBEDDED-004",
-                f"the checkpoint {self._layout.files.location} has another number of partitions",
-                expected=f"{found} partitions, as it was made with",
-                found=f"{self._options.partitions} in the options",
-                next_action=f"start with EmbeddedOptions(partitions={found}); the number is fixed "
-                "for the life of a checkpoint",
-            )
-        expected, key = _columns(committed.key_schema), _columns(schema.key.jsonValue())
-        if key != expected:
-            raise StartupError(
-                "SM-EMBEDDED-005",
-                f"the checkpoint {self._layout.files.location} has another grouping key",
-                expected=expected,
-                found=key,
-                next_action="group by the same columns, with the same names and types",
-            )
+
+@dataclass(frozen=True)
+class QueryParts:
+    """What a query consists of, without its checkpoint and its sink."""
+
+    stream: DataFrame
+    processor: StatefulProcessor
+    schema: BatchSchema
+    options: EmbeddedOptions
 
 
-def parts_of(query: EmbeddedQuery) -> tuple[StatefulProcessor, StructType]:
-    """The processor of a query, and the type of its grouping key."""
-    schema = query._stream.schema
-    return query._processor, grouping_key(schema, query._by, argument="groupBy")
+def parts_of(query: EmbeddedQuery) -> QueryParts:
+    """The parts of a query, for who runs its code elsewhere or only looks at it."""
+    return QueryParts(query._stream, query._processor, query._schema, query._options)
 
 
 def _require_jvm(spark: SparkSession) -> None:
@@ -429,12 +473,6 @@ def _columns_of(
         )
     columns = given[0]
     return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def _batch_schema(rows: StructType, by: Sequence[str], output: StructType) -> BatchSchema:
-    key = grouping_key(rows, by, argument="groupBy")
-    names = rows.fieldNames()
-    return BatchSchema(rows, key, tuple(names.index(column) for column in by), output)
 
 
 def _columns(schema: dict[str, Any]) -> str:

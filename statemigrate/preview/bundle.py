@@ -14,9 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
-from statemigrate.checkpoint.state import CommittedState
-from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.errors import CheckpointError, CorruptFileError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import (
     VERSION,
@@ -27,13 +25,13 @@ from statemigrate.files.documents import (
     sealed,
     unsealed,
 )
-from statemigrate.files.open import files_to_read, open_files
+from statemigrate.files.open import open_files
 from statemigrate.preview.bundle_rows import BundleRows
+from statemigrate.preview.engines import StateChecksums, engine_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.state_copy import copy_state
 from statemigrate.preview.workspace import workspace
-from statemigrate.rewrite.fork import fork_batches
 
 FORMAT = 3
 """The version of what a bundle looks like."""
@@ -55,8 +53,6 @@ _SHAPE = {
     "checksums": Table(Table({"rows": int, "checksum": str})),
     "files": Table({"size": int, "sha256": str}),
 }
-StateChecksums = dict[str, tuple[int, str]]
-"""By family how many rows it has, and the checksum of them."""
 
 
 @dataclass(frozen=True)
@@ -129,17 +125,27 @@ def save_bundle(
             "name another path, or remove it",
         )  # fmt: skip
     path.absolute().parent.mkdir(parents=True, exist_ok=True)
-    numbers = [history.before.number, *(each.number for each in history.batches)]
+    numbers, engine = list(history.numbers), history.engine
+    if not (rows.are_all or engine.can_change_rows):
+        raise UnsupportedError(
+            "SM-PREVIEW-034",
+            f"{checkpoint} has state of the embedded engine, which is saved as it is",
+            expected="a bundle with the values of all keys",
+            found="--mask, mask in the configuration, or --sample",
+            next_action="leave out --mask and --sample, and mask of the configuration; the bundle "
+            "then has values of production, and is to be treated as a copy of the checkpoint",
+            path=checkpoint,
+        )
     with workspace(f".{path.name}-", path.absolute().parent) as folder:
         made = folder / "bundle"
         made.mkdir(mode=0o700)
         copied = open_files((made / CHECKPOINT).as_uri())
         masked: tuple[str, ...] = ()
         if rows.are_all:
-            fork_batches(files, copied, numbers)
+            engine.fork_batches(files, made / CHECKPOINT, numbers)
             _check_size(made, path, max_bytes)
             recorded = record(made / INPUTS)
-            checksums = {number: _checksums(checkpoint, number) for number in numbers}
+            checksums = {number: engine.checksums(checkpoint, number) for number in numbers}
         else:
             types = rows.check_state(files, numbers[-1])
             whole = record(folder / INPUTS)
@@ -148,7 +154,7 @@ def save_bundle(
             _check_size(made, path, max_bytes)
             recorded = rows.inputs(whole, made / INPUTS)
             masked = rows.check_masked(copied, numbers, recorded)
-            checksums = {number: _checksums(copied.location, number) for number in numbers}
+            checksums = {number: engine.checksums(copied.location, number) for number in numbers}
         _shut(made)
         found = _hashes(made)
         _check_size(made, path, max_bytes)
@@ -239,27 +245,14 @@ def open_bundle(path: str | Path) -> Bundle:
 
 def compare_checksums(bundle: Bundle) -> None:
     """Raise `CorruptFileError` unless the oldest and the newest state read as they did there."""
+    engine = engine_of(bundle.files)
     for batch in (bundle.before, bundle.batches[-1]):
-        found = _checksums(bundle.files.location, batch)
+        found = engine.checksums(bundle.files.location, batch)
         wanted = bundle.checksums[batch]
         other = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
         if other:
             place = f"{CHECKPOINT}, batch {batch}"
             raise _altered(Path(bundle.path), place, f"other rows in {', '.join(other)}")
-
-
-def _checksums(checkpoint: str, batch: int) -> StateChecksums:
-    """By family the checksum of its rows as they are stored: in whatever order, the same."""
-    found: StateChecksums = {}
-    for each in CommittedState(files_to_read(checkpoint), batch).families:
-        name = f"{each.operator.number}/{each.store.name}/{each.family.name}"
-        count = total = 0
-        for partition in range(len(each.parts)):
-            for keys, values in each.raw(partition):
-                count += len(keys)
-                total += sum_of_rows(keys, values)
-        found[name] = (count, f"{total % (1 << 64):016x}")
-    return found
 
 
 def _format_of(data: bytes) -> int | None:

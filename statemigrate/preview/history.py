@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
@@ -17,7 +17,7 @@ from statemigrate.checkpoint.logs.offsets import (
 )
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
-from statemigrate.native.control_source import backfill_lines
+from statemigrate.preview.engines import Engine, engine_of
 
 _AT_ONCE = 20
 """Batches that are previewed at once, where a running query is followed."""
@@ -36,11 +36,14 @@ class CommittedBatch:
 class History:
     """The last committed ``batches`` of a query, and ``before``, the one that they follow.
 
+    ``engine`` keeps its state.
     ``folders`` has for each line of the offset log the folder of its source in ``sources/``. Lines
     that one stream has because it is read in several places have the same; None where the files
-    do not tell which. ``backfill`` are the lines of backfill sources: what they read is no input.
+    do not tell which. ``backfill`` are the lines of the engine's own sources: what they read is no
+    input.
     """
 
+    engine: Engine
     before: CommittedBatch
     batches: tuple[CommittedBatch, ...]
     folders: Mapping[str, str | None] = field(default_factory=dict)
@@ -51,6 +54,16 @@ class History:
         """The lines of the query's offset log, in its order: a source's name, or its number."""
         lines = self.before.entry.offsets.by_source
         return tuple(each for each in lines if each not in self.backfill)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The batch before, and the batches."""
+        return (self.before.number, *(each.number for each in self.batches))
+
+    @property
+    def times(self) -> dict[int, int]:
+        """When each batch ran: milliseconds since 1970."""
+        return {each.number: each.entry.timestamp for each in self.batches}
 
     @property
     def watermarks(self) -> dict[int, int]:
@@ -106,12 +119,11 @@ def last_batches(
 
     ``folders`` are those of `History`, where neither the sources' files nor ours are there to tell.
 
-    Raises `CheckpointError` for a checkpoint without two committed batches in a row, and
-    `UnsupportedError` for state of the embedded engine, and for a query with a continuous trigger.
+    Raises `CheckpointError` for a checkpoint without two committed batches in a row, or without the
+    state from before them, and `UnsupportedError` for a query with a continuous trigger.
     """
-    directory = CheckpointDirectory(files)
-    directory.require_query()
-    directory.refuse_embedded()
+    directory, engine = CheckpointDirectory(files), engine_of(files)
+    directory.require_any_query()
     if newest is None:
         newest = directory.require_commit()
     _refuse_continuous(files, newest)
@@ -129,19 +141,44 @@ def last_batches(
             next_action="let the query commit another batch",
             path=files.location,
         )
+    _check_retained(engine, files, range(first, newest + 1))
     every = [
         CommittedBatch(number, read_entry(files, number), read_commit(files, number))
         for number in range(first, newest + 1)
     ]
     offsets = every[-1].entry.offsets
     if folders is None:
-        folders, backfill = _folders(files, offsets), backfill_lines(files, offsets)
+        folders, backfill = _folders(files, offsets), engine.lines(files, offsets)
     else:
         backfill = frozenset(offsets.by_source.keys() - folders.keys())
     own = {line: folder for line, folder in folders.items() if line not in backfill}
-    found = History(every[0], tuple(every[1:]), own, backfill)
+    found = History(engine, every[0], tuple(every[1:]), own, backfill)
     _check_sources(files, found)
     return found
+
+
+def later_batches(last: int, newest: int) -> str:
+    """How to preview the batches after ``last`` alone; empty where there are none."""
+    count = newest - last
+    return f"preview the batches from {last + 1} on, with --batches {count}" if count > 0 else ""
+
+
+def _check_retained(engine: Engine, files: Files, batches: Sequence[int]) -> None:
+    """Raise `CheckpointError` where the state after one of the batches is there no longer."""
+    removed = engine.removed(files, batches)
+    if not removed:
+        return
+    first, newest = max(removed) + 1, batches[-1]
+    raise CheckpointError(
+        "SM-PREVIEW-033",
+        f"{files.location} no longer has the state that batch {batches[1]} began with",
+        expected=f"the versions of its state after batches {batches[0]} to {newest}",
+        found=f"those from batch {first} on" if first <= newest else "none of them",
+        next_action=later_batches(first, newest)
+        or "let the query commit more batches; EmbeddedOptions(retain=) says how many stay",
+        path=files.location,
+        batch=first + 1,
+    )
 
 
 def _refuse_continuous(files: Files, newest: int) -> None:

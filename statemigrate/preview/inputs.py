@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import CheckpointError, CodeError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
-from statemigrate.preview.history import History, files_read
+from statemigrate.preview.history import History, files_read, later_batches
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -117,12 +117,6 @@ def _check_there(files: Files, history: History, found: Mapping[str, FilesRead |
         path=files.location,
         batch=last + 1,
     )
-
-
-def later_batches(last: int, newest: int) -> str:
-    """How to preview the batches after ``last`` alone; empty where there are none."""
-    count = newest - last
-    return f"preview the batches from {last + 1} on, with --batches {count}" if count else ""
 
 
 def record_files(

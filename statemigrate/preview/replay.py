@@ -29,10 +29,11 @@ from statemigrate.native.moved import uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.stream_plan import UnoptimizedPlan
-from statemigrate.rewrite.fork import fork_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from statemigrate.preview.engines import RunnableCode
 
 _EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _SETTINGS = {
@@ -94,7 +95,7 @@ class Replayed:
 
 def start_fork(files: Files, history: History, folder: Path) -> Path:
     """Copy the state before the batches to ``folder``."""
-    fork_state(files, open_files(folder.as_uri()), history.before.number)
+    history.engine.fork(files, folder, history.before.number)
     point_at_inputs(folder, len(history.sources))
     return folder
 
@@ -159,7 +160,7 @@ def replay(
     not say, the batches are run one by one.
     """
     own = _session(session, history)
-    plan = UnoptimizedPlan.of(_called(code, folder, recorded, own))
+    plan = UnoptimizedPlan.of(_called(code, folder, history, recorded, own).stream)
     places = _sources_of(plan, code, recorded)
     run = _Run(code, history, recorded, output, own, plan, places, progress or (lambda _: None))
     has_rows = all(recorded[each].batches for each in places)
@@ -194,7 +195,7 @@ class _Run:
             for source in dict.fromkeys(self.places)
         }
         self._begin(folder, {})
-        stream = _called(self.code, folder, inputs, self.session, at_once=True)
+        made = _called(self.code, folder, self.history, inputs, self.session, at_once=True)
         ended = dict.fromkeys((each.number for each in self.history.batches), 0.0)
         began = time.monotonic()
 
@@ -202,7 +203,7 @@ class _Run:
             ended[batch] = time.monotonic()
             self.progress(batch)
 
-        schema = _run(self.code, stream, folder, self.output, None, note)
+        schema = _run(self.code, made, folder, self.output, None, note, self.history.times)
         times = [began, *ended.values()]
         files = open_files(folder.as_uri())
         done = [
@@ -224,12 +225,15 @@ class _Run:
             entry = batch.entry
             if not is_alike:
                 entry = replace(entry, watermark=reached)
-            stream = _called(self.code, folder, self.recorded, self.session)
+            made = _called(self.code, folder, self.history, self.recorded, self.session)
             lines = tuple(_line(self.recorded[each].position(batch.number)) for each in self.places)
             entry = replace(_unnamed(entry, lines), pinned=start.pinned)
             _write_entry(folder, batch.number, entry)
             began = time.monotonic()
-            schema = _run(self.code, stream, folder, self.output, batch.number, lambda _: None)
+            schema = _run(
+                self.code, made, folder, self.output, batch.number, lambda _: None,
+                self.history.times,
+            )  # fmt: skip
             seconds = time.monotonic() - began
             reached = read_commit(files, batch.number).watermark
             done.append(ReplayedBatch(batch.number, reached, seconds))
@@ -281,11 +285,12 @@ def _session(spark: SparkSession, history: History) -> SparkSession:
 def _called(
     code: QueryFunction,
     folder: Path,
+    history: History,
     recorded: Mapping[str, RecordedInput],
     session: SparkSession,
     *,
     at_once: bool = False,
-) -> DataFrame:
+) -> RunnableCode:
     """The function's result on the recorded streams, made for the checkpoint in ``folder``.
 
     A batch takes all of a stream, or one file.
@@ -300,14 +305,11 @@ def _called(
     try:
         with running_on_copy(Copy(folder.as_uri(), code.deployed)):
             made = code.function(**streams, **dict.fromkeys(code.sessions, session))
+            return history.engine.runnable(made, code.reference, code.mode)
     except StatemigrateError:
         raise
     except Exception as cause:
         raise _failed(code, None, cause) from cause
-    if not getattr(made, "isStreaming", False):
-        raise _failed(code, None, TypeError(f"it returns {type(made).__name__}, and no stream"))
-    stream: DataFrame = made
-    return stream
 
 
 def _sources_of(
@@ -354,20 +356,21 @@ def _write_source_logs(
 
 def _run(
     code: QueryFunction,
-    stream: DataFrame,
+    made: RunnableCode,
     folder: Path,
     output: Path,
     batch: int | None,
     note: Callable[[int], None],
+    times: Mapping[int, int],
 ) -> Mapping[str, Any]:
     """Run the ``batch`` that is begun in ``folder``, or all if none is; the schema of the output.
 
-    ``note`` is called with each batch when its rows are written.
+    ``note`` is called with each batch when its rows are written. ``times`` are those of batches.
     """
     from pyspark.sql.types import StructType
 
-    names = unique_names(stream.columns)
-    schema = StructType.fromJson(stream.schema.jsonValue())
+    names = unique_names(made.output.fieldNames())
+    schema = StructType.fromJson(made.output.jsonValue())
     for each, name in zip(schema.fields, names, strict=True):
         each.name = name
 
@@ -375,11 +378,12 @@ def _run(
         rows.toDF(*names).write.mode("overwrite").parquet((output / str(number)).as_uri())
         note(number)
 
-    writer = stream.writeStream.foreachBatch(keep).outputMode(code.mode)
-    trigger = writer.trigger(availableNow=True) if batch is None else writer.trigger(once=True)
+    trigger = {"availableNow": True} if batch is None else {"once": True}
     try:
-        query = trigger.option("checkpointLocation", folder.as_uri()).start()
+        query = made.start(folder, keep, times, **trigger)
         ended = query.awaitTermination(_TOO_LONG)
+    except StatemigrateError:
+        raise
     except Exception as cause:
         begun = max(batches_in(names_in(open_files(folder.as_uri()), "offsets")))
         raise _failed(code, begun if batch is None else batch, cause) from cause

@@ -18,8 +18,8 @@ from statemigrate.checkpoint.logs.entries import CommitEntry
 from statemigrate.checkpoint.logs.offsets import NO_OFFSET, Offsets
 from statemigrate.errors import CheckpointError, CodeError, StatemigrateError
 from statemigrate.files import Files
-from statemigrate.preview.history import CommittedBatch, History
-from statemigrate.preview.inputs import RecordedInput, later_batches, write_rows
+from statemigrate.preview.history import CommittedBatch, History, later_batches
+from statemigrate.preview.inputs import RecordedInput, write_rows
 from statemigrate.preview.stream_plan import UnoptimizedPlan, reader_options
 
 if TYPE_CHECKING:

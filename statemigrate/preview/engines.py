@@ -1,0 +1,302 @@
+"""What a preview asks of the engine that keeps a query's state: its files, and how code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint.logs.offsets import Offsets
+from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
+from statemigrate.checkpoint.state import CommittedState
+from statemigrate.deployment.code import named_object
+from statemigrate.embedded.forks import (
+    contents_at,
+    fork_version,
+    fork_versions,
+    heartbeat_line,
+    removed_versions,
+)
+from statemigrate.errors import CodeError
+from statemigrate.files import Files
+from statemigrate.files.open import files_to_read, open_files
+from statemigrate.native.control_source import backfill_lines
+from statemigrate.rewrite.fork import fork_batches, fork_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from statemigrate.embedded.query import EmbeddedQuery
+    from statemigrate.embedded.trial import Trial
+
+StateChecksums = dict[str, tuple[int, str]]
+"""By family how many rows it has, and the checksum of them."""
+Keep = Callable[["DataFrame", int], None]
+"""Gets the rows that a batch gives out."""
+Times = Mapping[int, int]
+"""By batch when it ran: milliseconds since 1970."""
+
+
+class StartedCode(Protocol):
+    """A query that has been started; Spark's own, or the embedded engine's."""
+
+    def awaitTermination(self, timeout: int) -> bool | None:
+        """Wait for its end, at most ``timeout`` seconds, and return whether it came."""
+
+    def stop(self) -> None:
+        """Stop it."""
+
+
+class RunnableCode(Protocol):
+    """What a function of the user's makes of its streams."""
+
+    @property
+    def stream(self) -> DataFrame:
+        """The stream whose plan shows what is read."""
+
+    @property
+    def output(self) -> StructType:
+        """The columns that it gives out."""
+
+    def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:
+        """Run it on the checkpoint in ``folder``, with a trigger as Spark takes it."""
+
+
+class Engine(Protocol):
+    """Keeps the state of a query that is previewed.
+
+    ``can_change_rows`` says whether a bundle may have other rows of state than the query has, and
+    ``compares_meaning`` whether `plan` compares old code with new.
+    """
+
+    can_change_rows: bool
+    compares_meaning: bool
+
+    def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:
+        """The lines of an offset log whose sources are the engine's own: they have no input."""
+
+    def removed(self, files: Files, batches: Sequence[int]) -> Sequence[int]:
+        """Those of some batches whose state is known to be there no longer."""
+
+    def fork(self, files: Files, folder: Path, batch: int) -> None:
+        """Copy the state after a batch, for a query with an id of its own."""
+
+    def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
+        """Copy the state after each of some batches, and their logs."""
+
+    def state_to_compare(
+        self, files: Files, checkpoint: str, folder: Path, batches: Sequence[int]
+    ) -> str:
+        """The checkpoint in which the query's own state after some batches is read.
+
+        It may be copied to ``folder``. Raises what reading damaged state raises.
+        """
+
+    def deployed_in(self, checkpoint: str, fork: str) -> str:
+        """Which of a query's checkpoint and a fork of it says what its code is deployed with."""
+
+    def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
+        """By family the checksum of the rows after a batch: in whatever order, the same."""
+
+    def check_code(self, references: Sequence[str]) -> None:
+        """Raise `CodeError` where code is named that is no function of streams, but its part."""
+
+    def stream_of(self, made: Any, reference: str) -> DataFrame:
+        """The stream of what code has made, as `runnable` has it, without looking at its state."""
+
+    def runnable(self, made: Any, reference: str, mode: str) -> RunnableCode:
+        """What ``made`` is, which code has returned. Raises `CodeError` if it does not run here."""
+
+
+@dataclass(frozen=True)
+class SparkCode:
+    """A stream, which Spark runs with an output mode."""
+
+    stream: DataFrame
+    mode: str
+
+    @property
+    def output(self) -> StructType:
+        """See `RunnableCode`."""
+        found: StructType = self.stream.schema
+        return found
+
+    def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:  # noqa: ARG002
+        """See `RunnableCode`; Spark takes the time of a batch from its log."""
+        writer = self.stream.writeStream.foreachBatch(keep).outputMode(self.mode).trigger(**trigger)
+        started: StartedCode = writer.option("checkpointLocation", folder.as_uri()).start()
+        return started
+
+
+@dataclass(frozen=True)
+class EmbeddedCode:
+    """An `EmbeddedQuery`, whose code runs on a copy."""
+
+    trial: Trial
+
+    @property
+    def stream(self) -> DataFrame:
+        """See `RunnableCode`."""
+        return self.trial.stream
+
+    @property
+    def output(self) -> StructType:
+        """See `RunnableCode`."""
+        return self.trial.output
+
+    def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:
+        """See `RunnableCode`."""
+        return self.trial.start(folder, keep, times, **trigger)
+
+
+class SparkEngine:
+    """Spark's own state store; see `Engine`."""
+
+    can_change_rows = compares_meaning = True
+
+    def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:
+        """See `Engine`."""
+        return backfill_lines(files, offsets)
+
+    def removed(self, files: Files, batches: Sequence[int]) -> Sequence[int]:  # noqa: ARG002
+        """See `Engine`: what is missing is found when it is copied."""
+        return ()
+
+    def fork(self, files: Files, folder: Path, batch: int) -> None:
+        """See `Engine`."""
+        fork_state(files, open_files(folder.as_uri()), batch)
+
+    def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
+        """See `Engine`."""
+        fork_batches(files, open_files(folder.as_uri()), batches)
+
+    def state_to_compare(
+        self,
+        files: Files,  # noqa: ARG002
+        checkpoint: str,
+        folder: Path,  # noqa: ARG002
+        batches: Sequence[int],  # noqa: ARG002
+    ) -> str:
+        """See `Engine`."""
+        return checkpoint
+
+    def deployed_in(self, checkpoint: str, fork: str) -> str:  # noqa: ARG002
+        """See `Engine`."""
+        return fork
+
+    def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
+        """See `Engine`."""
+        found: StateChecksums = {}
+        for each in CommittedState(files_to_read(checkpoint), batch).families:
+            name = f"{each.operator.number}/{each.store.name}/{each.family.name}"
+            count = total = 0
+            for partition in range(len(each.parts)):
+                for keys, values in each.raw(partition):
+                    count += len(keys)
+                    total += sum_of_rows(keys, values)
+            found[name] = (count, f"{total % (1 << 64):016x}")
+        return found
+
+    def check_code(self, references: Sequence[str]) -> None:
+        """See `Engine`: what is no function is refused by its inputs."""
+
+    def stream_of(self, made: Any, reference: str) -> DataFrame:  # noqa: ARG002
+        """See `Engine`."""
+        stream: DataFrame = made
+        return stream
+
+    def runnable(self, made: Any, reference: str, mode: str) -> RunnableCode:  # noqa: ARG002
+        """See `Engine`. Raises `TypeError` for what is no stream."""
+        if not getattr(made, "isStreaming", False):
+            raise TypeError(f"it returns {type(made).__name__}, and no stream")
+        return SparkCode(made, mode)
+
+
+class EmbeddedEngine:
+    """The embedded engine; see `Engine`."""
+
+    can_change_rows = compares_meaning = False
+
+    def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:  # noqa: ARG002
+        """See `Engine`."""
+        return frozenset({heartbeat_line(offsets)})
+
+    def removed(self, files: Files, batches: Sequence[int]) -> Sequence[int]:
+        """See `Engine`."""
+        return removed_versions(files, batches)
+
+    def fork(self, files: Files, folder: Path, batch: int) -> None:
+        """See `Engine`."""
+        fork_version(files, folder, batch)
+
+    def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
+        """See `Engine`."""
+        fork_versions(files, folder, batches)
+
+    def state_to_compare(
+        self,
+        files: Files,
+        checkpoint: str,  # noqa: ARG002
+        folder: Path,
+        batches: Sequence[int],
+    ) -> str:
+        """See `Engine`: a copy, since a running query may remove versions meanwhile."""
+        fork_versions(files, folder, batches)
+        return folder.as_uri()
+
+    def deployed_in(self, checkpoint: str, fork: str) -> str:  # noqa: ARG002
+        """See `Engine`: the newest version, since the batches may begin before the last release."""
+        return checkpoint
+
+    def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
+        """See `Engine`."""
+        found = contents_at(files_to_read(checkpoint), batch)
+        return {name: (each.records, each.hash) for name, each in found.items()}
+
+    def check_code(self, references: Sequence[str]) -> None:
+        """See `Engine`: `plan` takes a processor too."""
+        for reference in references:
+            found = named_object(reference)
+            if hasattr(found, "handleInputRows"):
+                name = found.__name__ if isinstance(found, type) else type(found).__name__
+                raise _no_query(reference, f"{name}, a processor alone")
+
+    def stream_of(self, made: Any, reference: str) -> DataFrame:
+        """See `Engine`."""
+        from statemigrate.embedded.query import parts_of
+
+        return parts_of(_unstarted(made, reference)).stream
+
+    def runnable(self, made: Any, reference: str, mode: str) -> RunnableCode:  # noqa: ARG002
+        """See `Engine`."""
+        from statemigrate.embedded.trial import Trial
+
+        return EmbeddedCode(Trial.of(_unstarted(made, reference)))
+
+
+def _unstarted(made: Any, reference: str) -> EmbeddedQuery:
+    from statemigrate.embedded.query import EmbeddedQuery
+
+    if isinstance(made, EmbeddedQuery):
+        return made
+    raise _no_query(reference, type(made).__name__)
+
+
+def _no_query(reference: str, found: str) -> CodeError:
+    return CodeError(
+        "SM-PREVIEW-032",
+        f"{reference} makes no query of the embedded engine, which keeps the checkpoint's state",
+        expected="a function from the input streams to an EmbeddedQuery that is not started",
+        found=found,
+        next_action="return the EmbeddedQuery from the function, and start it where the "
+        "function is called",
+        reference=reference,
+    )
+
+
+def engine_of(files: Files) -> Engine:
+    """The engine that keeps the state of a checkpoint."""
+    return EmbeddedEngine() if CheckpointDirectory(files).is_embedded else SparkEngine()
