@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
 from statemigrate.deployment import DeploymentSettings
 from statemigrate.deployment.code import is_tried, note_call

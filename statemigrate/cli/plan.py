@@ -161,7 +161,7 @@ def _print_found(found: ChangePlan | Plans, settings: Settings) -> None:
 
 def print_plan(found: ChangePlan) -> None:
     """Print the verdicts, the steps, and the way back."""
-    from statemigrate.checkpoint.directory import time_since
+    from statemigrate.checkpoint import time_since
 
     screen = console()
     print_sentence(found.checkpoint)

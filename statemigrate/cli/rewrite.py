@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from statemigrate.checkpoint.logs.settings import PARTITIONS, PROVIDER
-from statemigrate.checkpoint.stores.provider import PROVIDERS
+from statemigrate.checkpoint.logs import PARTITIONS, PROVIDER
+from statemigrate.checkpoint.stores import PROVIDERS
 from statemigrate.cli.options import (
     Settings,
     apply_option,
@@ -171,7 +171,7 @@ def plan_or_make(
 
 def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     """What the options say, as the library's functions take it."""
-    from statemigrate.checkpoint.logs.settings import PROVIDER
+    from statemigrate.checkpoint.logs import PROVIDER
     from statemigrate.rewrite.questions import RewriteAnswers
     from statemigrate.rewrite.sources import RewriteOptions
 
@@ -283,7 +283,7 @@ def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or which answer or command comes next."""
     plan = found.document
     print_sentence(f"{found.old} -> {found.new}")
-    from statemigrate.checkpoint.directory import time_since
+    from statemigrate.checkpoint import time_since
 
     begun = time_since(found.begun)
     print_sentence(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")

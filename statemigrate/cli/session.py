@@ -96,7 +96,7 @@ def spark_when_needed(master: str | None = None) -> Iterator[Callable[[], SparkS
 def _started(master: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
+    from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER
     from statemigrate.cli.main import is_quiet, quiet_settings, start_java
 
     settings = {

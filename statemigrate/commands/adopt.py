@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.event_log.events import Stamp, Verb
 from statemigrate.event_log.log import Note
 from statemigrate.files.open import PathOrFiles, open_files

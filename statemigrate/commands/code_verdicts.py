@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from statemigrate.checkpoint.logs.settings import is_avro
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.logs import is_avro
+from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.commands.new_code import Probed, meaning_of
 from statemigrate.commands.rewrite import plan_for
 from statemigrate.errors import RewriteError, StatemigrateError, UnsupportedError

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.deployed import scripted_revision
 from statemigrate.commands.fleet import found_or_error, look_at_each
 from statemigrate.configuration import NamedCheckpoint

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.epochs import newest_holder
+from statemigrate.checkpoint import CheckpointDirectory, newest_holder
 from statemigrate.commands.examination import Examined, Verdict
 from statemigrate.errors import CheckpointInUseError, StatemigrateError
 from statemigrate.files import Files, LocalFiles, whole_number

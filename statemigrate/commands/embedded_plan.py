@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.plan_costs import StateCosts, embedded_costs
 from statemigrate.deployment import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
 from statemigrate.commands.rewrite import require_answers
 from statemigrate.errors import RewriteError
 from statemigrate.event_log.events import STEP

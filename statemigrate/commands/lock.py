@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER, is_avro
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import CheckpointDirectory, describe
+from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER, is_avro
+from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.commands.new_code import (
     NewCode,
     check_inputs,

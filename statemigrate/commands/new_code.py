@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.deployment.code import named_object
 from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError, RewriteError

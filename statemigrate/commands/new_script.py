@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, OperatorStore, operator_stores
-from statemigrate.checkpoint.operators.described import meanings
-from statemigrate.checkpoint.operators.metadata import operator_names
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import (
+    VARIABLES,
+    OperatorStore,
+    meanings,
+    operator_names,
+    operator_stores,
+)
 from statemigrate.deployment import Declared, StoredStore
 from statemigrate.errors import CheckpointError, CodeError, LineageError, ScriptError
 from statemigrate.formats import Format, Struct

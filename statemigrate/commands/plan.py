@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import CheckpointDirectory, describe
+from statemigrate.checkpoint.operators import VARIABLES, CheckpointShape, OperatorShape, kind_of
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.state import stored_partition
-from statemigrate.checkpoint.stores.files import StoredPartition
+from statemigrate.checkpoint import stored_partition
+from statemigrate.checkpoint.operators import CheckpointShape
+from statemigrate.checkpoint.stores import StoredPartition
 from statemigrate.files import Files
 from statemigrate.inspect.estimate import NATIVE_RATE
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from statemigrate.checkpoint.operators.catalogue import is_timers
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.operators import CheckpointShape, is_timers
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
 from statemigrate.commands.new_code import NewCode, Probed, known_before, probed

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import read_entry
+from statemigrate.checkpoint.logs import read_entry
 from statemigrate.commands.new_code import NewCode, probed
 from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.deployment.code import Copy, named_object, running_on_copy

@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.damage import StateDamage, state_damage
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import StateDamage, describe, state_damage
+from statemigrate.checkpoint.operators import VARIABLES, kind_of
 from statemigrate.commands.forgotten_families import Restoring, restore_forgotten
 from statemigrate.commands.repair_by_replay import ReplayRepair
 from statemigrate.embedded.layout import Layout

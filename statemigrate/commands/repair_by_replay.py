@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.damage import (
+from statemigrate.checkpoint import (
     PartitionHashes,
     StateDamage,
     partition_hashes,

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.logs import Offsets, is_read_twice, lines_of_folders
+from statemigrate.checkpoint.operators import (
+    VARIABLES,
     CheckpointShape,
     FamilyShape,
     OperatorShape,
     StoreShape,
+    kind_of,
+    user_stores,
 )
 from statemigrate.commands.new_code import NewCode
 from statemigrate.deployment import StoredStore

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint import CheckpointDirectory, describe
+from statemigrate.checkpoint.operators import (
+    CheckpointShape,
     OperatorStore,
     operator_stores,
     variable_stores,
 )
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.arguments import required
 from statemigrate.commands.new_code import (
     NewCode,

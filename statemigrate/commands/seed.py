@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.settings import PARTITIONS
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.logs import PARTITIONS
+from statemigrate.checkpoint.operators import OperatorShape
 from statemigrate.commands.new_code import NewCode, Probed, check_inputs, meaning_files, probed
 from statemigrate.commands.rewrite import counted, new_windows, require_answers
 from statemigrate.errors import RewriteError

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.deployed import Behind, behind, scripted_revision
 from statemigrate.deployment import Declared, Kind, StoredFamily, StoredStore, StorePlan
 from statemigrate.deployment.stored import declared_by, gets_source

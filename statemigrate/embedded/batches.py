@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
-from statemigrate.checkpoint.epochs import Epoch
+from statemigrate.checkpoint import Epoch
 from statemigrate.deployment import DeploymentSettings, StorePlan, store_of
 from statemigrate.embedded.continuation import batch_time, continued
 from statemigrate.embedded.durable import confined, unwritable

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from statemigrate.budget import BackfillOptions, Chunk, OnError, Tuner
-from statemigrate.checkpoint.epochs import Epoch
+from statemigrate.checkpoint import Epoch
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.layout import (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.epochs import Epoch
+from statemigrate.checkpoint import Epoch
 from statemigrate.deployment import (
     SETTINGS,
     DeploymentSettings,

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from statemigrate.checkpoint import epochs
-from statemigrate.checkpoint.epochs import Epoch, is_listed, newest_epoch
+from statemigrate.checkpoint import Epoch, is_listed, newest_epoch
+from statemigrate.checkpoint import claim as claim_epoch
 from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.layout import VERSIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
@@ -36,8 +36,8 @@ than Spark's logs, and so refuse a checkpoint whose newer manifests they do not 
 
 
 def claim(layout: Layout) -> Epoch:
-    """As `epochs.claim`; the first one shuts releases without epochs out."""
-    return epochs.claim(layout.files, first=partial(_raise_barrier, layout))
+    """As `claim` of the epochs; the first one shuts releases without epochs out."""
+    return claim_epoch(layout.files, first=partial(_raise_barrier, layout))
 
 
 def _raise_barrier(layout: Layout) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate import errors
-from statemigrate.checkpoint.operators.shapes import with_labels
+from statemigrate.checkpoint.operators import with_labels
 from statemigrate.deployment import StorePlan
 from statemigrate.errors import (
     FormatError,

@@ -53,7 +53,7 @@ def _conformed(step: Step, key: Value) -> Value:
 def _arrow(format: Format) -> Any:
     import pyarrow as pa
 
-    from statemigrate.checkpoint.rows.spark_types import arrow_schema
+    from statemigrate.checkpoint.rows import arrow_schema
 
     schema = format if isinstance(format, Struct) else Struct(format.struct_type())
     return pa.struct(list(arrow_schema(schema.to_json()["schema"])))

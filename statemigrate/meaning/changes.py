@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
+from statemigrate.checkpoint.operators import VARIABLES, kind_of
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
 from statemigrate.meaning.plan_items import (
     UNNAMED,

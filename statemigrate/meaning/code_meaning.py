@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.operators.catalogue import kind_of
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.operators import OperatorShape, kind_of
 from statemigrate.errors import CodeError
 from statemigrate.files.documents import (
     OBJECT,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import MEANINGS, CheckpointDirectory
+from statemigrate.checkpoint import MEANINGS, CheckpointDirectory
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import document_checksum

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, kind_of
+from statemigrate.checkpoint.operators import GROUPS, VARIABLES, kind_of
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.formats.struct.ddl import parse_ddl
 from statemigrate.meaning.code_meaning import OperatorMeaning

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, is_internal, kind_of
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.logs import Offsets
+from statemigrate.checkpoint.operators import GROUPS, VARIABLES, OperatorShape, is_internal, kind_of
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, UNNAMED, PlanItem, short_text
 from statemigrate.meaning.spark_check import RowReading, reads

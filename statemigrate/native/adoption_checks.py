@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.metadata import operator_names
-from statemigrate.checkpoint.operators.schemas import parse_schemas, value_fields
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.operators import operator_names, parse_schemas, value_fields
 from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files

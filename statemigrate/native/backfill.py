@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from statemigrate.checkpoint.rows.unsafe_row import RowCodec
+from statemigrate.checkpoint.rows import RowCodec
 from statemigrate.errors import StartupError
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import (

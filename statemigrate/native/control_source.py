@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
+from statemigrate.checkpoint.logs import Offsets, file_offset
 from statemigrate.deployment.code import is_on_copy, query_checkpoint
 from statemigrate.deployment.stored import gets_source
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError

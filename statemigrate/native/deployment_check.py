@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from uuid import uuid4
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.epochs import Fence, claim, this_driver
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint import CheckpointDirectory, Fence, claim, this_driver
+from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.deployment import is_family_of, revision_in
 from statemigrate.deployment.stored import Call, recorded_call
 from statemigrate.errors import (

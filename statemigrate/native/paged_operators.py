@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.operators.metadata import operator_files, operator_names
+from statemigrate.checkpoint.operators import operator_files, operator_names
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, open_files

@@ -13,7 +13,7 @@ from functools import wraps
 from inspect import signature
 from typing import ParamSpec, TypeVar
 
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.errors import CheckpointError, StorageError
 from statemigrate.files.open import files_to_read
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.checkpoint.operators.metadata import operator_files
+from statemigrate.checkpoint.operators import operator_files
 from statemigrate.deployment import StoredStore
 from statemigrate.files import Files
 from statemigrate.files.documents import sealed, understood, unsealed

@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
-from statemigrate.checkpoint.state import CommittedState
+from statemigrate.checkpoint import CommittedState
+from statemigrate.checkpoint.rows import sum_of_rows
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.files.documents import (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.catalogue import is_derived, user_name
-from statemigrate.checkpoint.state import Batch, CommittedState, OperatorFamily
+from statemigrate.checkpoint import Batch, CommittedState, OperatorFamily
+from statemigrate.checkpoint.operators import is_derived, user_name
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.formats.masking import Mask

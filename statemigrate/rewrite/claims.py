@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from statemigrate.checkpoint.directory import OWN, UNFINISHED, CheckpointDirectory
+from statemigrate.checkpoint import OWN, UNFINISHED, CheckpointDirectory
 from statemigrate.errors import (
     CheckpointInUseError,
     CorruptFileError,

@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.blocks import in_blocks, size_of
-from statemigrate.checkpoint.operators.shapes import FamilyShape, StructJson
-from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.checkpoint.rows.unsafe_leaves import normalized
+from statemigrate.checkpoint.operators import FamilyShape, StructJson
+from statemigrate.checkpoint.rows import arrow_schema, normalized
 from statemigrate.errors import TransformError
 from statemigrate.formats import Format, Value
 from statemigrate.formats.arrow_values import is_utf8, plain_array

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.state import (
+from statemigrate.checkpoint import (
     OperatorFamily,
     stored_family,
     stored_partitions,
 )
-from statemigrate.checkpoint.stores.files import StoredPartition
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.stores import StoredPartition
 from statemigrate.files import LocalFiles, local_path
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.escaped_text import visible

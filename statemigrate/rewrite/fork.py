@@ -14,21 +14,26 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from statemigrate.checkpoint.directory import EMBEDDED, MEANINGS, OWN, CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import read_commit, read_entry
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.catalogue import used_partitions
-from statemigrate.checkpoint.operators.described import schema_files
-from statemigrate.checkpoint.operators.metadata import (
+from statemigrate.checkpoint import (
+    EMBEDDED,
+    MEANINGS,
+    OWN,
+    CheckpointDirectory,
+    describe,
+    store_version,
+)
+from statemigrate.checkpoint.logs import batches_in, names_in, read_commit, read_entry
+from statemigrate.checkpoint.operators import (
     LARGEST,
+    CheckpointShape,
     OperatorEntry,
     OperatorFile,
+    OperatorShape,
     StoreEntry,
     parse_operator,
+    schema_files,
+    used_partitions,
 )
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.shape import describe
-from statemigrate.checkpoint.state import store_version
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.event_log.events import STEP, Event, Stamp, Verb
 from statemigrate.event_log.log import StoreRevision, document_after, is_document, read_event

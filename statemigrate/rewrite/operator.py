@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.settings import is_avro
-from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.logs import is_avro
+from statemigrate.checkpoint.operators import OperatorShape, partition_columns, used_partitions
 from statemigrate.files import Files, local_path
 from statemigrate.rewrite.checksums import RowsChecksum, hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from statemigrate.checkpoint.directory import MEANINGS, OWN, CheckpointDirectory
+from statemigrate.checkpoint import MEANINGS, OWN, CheckpointDirectory
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.documents import check_shape, sealed, understood, unsealed

@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.blocks import in_blocks, record_size
-from statemigrate.checkpoint.operators.catalogue import is_timers
-from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
-from statemigrate.checkpoint.rows.hashing import partition_of as hashed
-from statemigrate.checkpoint.state import OperatorFamily as StateFamily
+from statemigrate.checkpoint import OperatorFamily as StateFamily
+from statemigrate.checkpoint.operators import FamilyShape, OperatorShape, is_timers
+from statemigrate.checkpoint.rows import partition_of as hashed
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats.arrow_values import plain_array

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.catalogue import partition_columns
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.checkpoint.state import labelled_paths, partitions_of
+from statemigrate.checkpoint import labelled_paths, partitions_of
+from statemigrate.checkpoint.operators import OperatorShape, partition_columns
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.checksums import NAMES, hashes, hashes_of, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress

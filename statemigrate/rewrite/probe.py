@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.logs import files_taken, folders_in
+from statemigrate.checkpoint.operators import OperatorShape
 from statemigrate.deployment.code import only_looking
 from statemigrate.deployment.stored import Call
 from statemigrate.errors import CodeError, FormatError, StatemigrateError

@@ -6,22 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.checkpoint.operators.catalogue import (
-    VARIABLES,
-    is_numbered,
-    kind_of,
-    shown_key,
-    user_stores,
-)
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
     GROUP_STATE,
+    VARIABLES,
     CheckpointShape,
     FamilyShape,
     NoPrefix,
     OperatorShape,
     StoreShape,
     StructJson,
+    is_numbered,
+    kind_of,
     labelled,
+    shown_key,
+    user_stores,
 )
 from statemigrate.deployment.stored import family_name
 from statemigrate.errors import RewriteError

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import CommitEntry
-from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.logs import CommitEntry, Offsets
+from statemigrate.checkpoint.operators import (
     EXPIRATION,
     CheckpointShape,
     OperatorShape,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.shapes import with_labels
+from statemigrate.checkpoint.operators import with_labels
 from statemigrate.errors import RewriteError, shown
 from statemigrate.files.open import open_files
 from statemigrate.formats.struct.ddl import quoted

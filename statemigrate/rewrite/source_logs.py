@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import (
+from statemigrate.checkpoint.logs import (
     NO_OFFSET,
     Offsets,
     file_offset,
     folders_in,
+    is_read_twice,
+    lines_of_folders,
 )
 from statemigrate.errors import CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import FileEntry, Files, parse_json

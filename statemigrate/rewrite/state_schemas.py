@@ -12,11 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, is_internal, kind_of
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
+    GROUPS,
+    VARIABLES,
     FamilyShape,
     OperatorShape,
     StructJson,
+    is_internal,
+    kind_of,
     shown_paths,
     with_labels,
 )

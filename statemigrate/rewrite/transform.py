@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import is_numbered, key_paths, shown_key
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
     EXPIRATION,
     GROUP_STATE,
     TIMEOUT,
     FamilyShape,
     OperatorShape,
+    is_numbered,
+    key_paths,
+    shown_key,
     with_labels,
 )
 from statemigrate.errors import RewriteError, shown

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape
 from statemigrate.errors import CheckpointError, RewriteError, StorageError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage

@@ -11,10 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from statemigrate.checkpoint.operators.catalogue import used_partitions, user_stores
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.state import store_version
-from statemigrate.checkpoint.stores.provider import provider_of
+from statemigrate.checkpoint import store_version
+from statemigrate.checkpoint.operators import (
+    CheckpointShape,
+    OperatorShape,
+    used_partitions,
+    user_stores,
+)
+from statemigrate.checkpoint.stores import provider_of
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage

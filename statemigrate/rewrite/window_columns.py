@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.operators import (
     AGGREGATION,
     DEDUPLICATE,
     DEDUPLICATE_WITHIN_WATERMARK,
     SESSION_WINDOW,
-    kind_of,
-)
-from statemigrate.checkpoint.operators.shapes import (
     FamilyShape,
     OperatorShape,
     StructJson,
+    kind_of,
     labels,
 )
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
 from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
@@ -110,7 +110,7 @@ def require_store(checkpoint: str, store: str) -> None:
     """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
     if engine_of(checkpoint) == "embedded":
         return
-    from statemigrate.checkpoint.operators.metadata import known_variables
+    from statemigrate.checkpoint.operators import known_variables
     from statemigrate.deployment import is_family_of, store_of
     from statemigrate.pages.record import is_marker, is_paged, records
     from statemigrate.state.protocol import no_such_store
@@ -134,8 +134,7 @@ def require_own_state(checkpoint: str) -> None:
 
     No running query migrates it. What a function of ``applyInPandasWithState`` keeps may be.
     """
-    from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
-    from statemigrate.checkpoint.operators.metadata import operator_names
+    from statemigrate.checkpoint.operators import GROUPS, VARIABLES, operator_names
 
     names = set(operator_names(directory_of(checkpoint).files).values())
     own = set(VARIABLES.names) | set(GROUPS.names)

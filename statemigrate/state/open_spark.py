@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_stores
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import OperatorStore, operator_stores
 from statemigrate.deployment import (
     StoredFamily,
     StoredStore,

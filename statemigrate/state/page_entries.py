@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from statemigrate.blocks import in_blocks
-from statemigrate.checkpoint.rows.buffers import arrow_array
-from statemigrate.checkpoint.rows.hashing import partition_of
+from statemigrate.checkpoint.rows import arrow_array, partition_of
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.families import Span
 from statemigrate.formats.arrow_values import plain_values

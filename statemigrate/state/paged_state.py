@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.logs.entries import read_entry
+from statemigrate.checkpoint.logs import read_entry
 from statemigrate.deployment import Kind, StoredFamily, StoredStore, applied_scripts
 from statemigrate.families import Span
 from statemigrate.files import Files

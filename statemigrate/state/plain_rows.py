@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.blocks import in_blocks, record_size
-from statemigrate.checkpoint.operators.shapes import StructJson, row_json
-from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.checkpoint.operators import StructJson, row_json
+from statemigrate.checkpoint.rows import arrow_schema
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.families import list_key
 from statemigrate.formats import Format, Value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import OperatorStore
+from statemigrate.checkpoint.operators import OperatorStore
 from statemigrate.deployment import StoredFamily, StoredStore, revision_in, store_of
 from statemigrate.errors import StartupError, ValueMismatchError, shown
 from statemigrate.formats import Format, Value

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.changes import differing
+from statemigrate.checkpoint import differing
 from statemigrate.errors import StartupError
 from statemigrate.formats.arrow_values import plain_array, plain_rows
 from statemigrate.state.rows import UserRows

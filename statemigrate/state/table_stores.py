@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint import CheckpointDirectory, CommittedState
+from statemigrate.checkpoint import OperatorFamily as SparkFamily
+from statemigrate.checkpoint.logs import batches_in, names_in
+from statemigrate.checkpoint.operators import (
     DEFAULT,
     GROUPS,
+    StructJson,
     is_internal,
     kind_of,
     operator_stores,
     user_name,
 )
-from statemigrate.checkpoint.operators.shapes import StructJson
-from statemigrate.checkpoint.state import CommittedState
-from statemigrate.checkpoint.state import OperatorFamily as SparkFamily
 from statemigrate.errors import TransformError
 from statemigrate.files.cached import Remembered
 from statemigrate.formats import Format

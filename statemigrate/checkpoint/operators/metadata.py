@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlparse
 
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape, PrefixScan, StoreShape
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files, parse_json

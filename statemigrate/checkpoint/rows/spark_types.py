@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.operators import StructJson
 from statemigrate.errors import UnsupportedError
 from statemigrate.formats.schema.parsing import COLLATED, with_collations
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.demo.events import SCHEMA
