@@ -113,12 +113,15 @@ if TYPE_CHECKING:
     from statemigrate.preview.expectations import Expectations
     from statemigrate.preview.report import Noise, Preview, PreviewedBatch
     from statemigrate.processor.batch_processor import BatchProcessor
-    from statemigrate.rewrite.fork import Fork, fork
-    from statemigrate.rewrite.plan import RewritePlan
-    from statemigrate.rewrite.questions import RewriteAnswers
-    from statemigrate.rewrite.report import RewriteReport
-    from statemigrate.rewrite.sources import RewriteOptions
-    from statemigrate.rewrite.verify import Verified
+    from statemigrate.rewrite import (
+        Fork,
+        RewriteAnswers,
+        RewriteOptions,
+        RewritePlan,
+        RewriteReport,
+        Verified,
+        fork,
+    )
     from statemigrate.scripts import Details, Entry
     from statemigrate.state.sql import SqlError
     from statemigrate.state.tables import StateTable, StateTables, open_state

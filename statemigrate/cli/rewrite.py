@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.seed import Seeding
-    from statemigrate.rewrite.report import RewriteReport
-    from statemigrate.rewrite.verify import Verified
+    from statemigrate.rewrite import RewriteReport, Verified
 
 
 def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
@@ -172,8 +171,7 @@ def plan_or_make(
 def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     """What the options say, as the library's functions take it."""
     from statemigrate.checkpoint.logs import PROVIDER
-    from statemigrate.rewrite.questions import RewriteAnswers
-    from statemigrate.rewrite.sources import RewriteOptions
+    from statemigrate.rewrite import RewriteAnswers, RewriteOptions
 
     conf = named_values("--conf", given["conf"])
     if given["provider"]:

@@ -23,10 +23,7 @@ from statemigrate.meaning.states import LIVES, compare_states
 from statemigrate.meaning.store_changes import compare_stores
 from statemigrate.migration import Lineage
 from statemigrate.pages.record import PagesRecord, is_marker, variable_of
-from statemigrate.rewrite.column_pairing import operator_name
-from statemigrate.rewrite.plan import RewritePlan
-from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.rewrite.windows import WindowFinding
+from statemigrate.rewrite import RewriteOptions, RewritePlan, WindowFinding, operator_name
 from statemigrate.state.project import Project
 
 

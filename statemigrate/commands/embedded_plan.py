@@ -128,7 +128,7 @@ def _query_of(
     """The processor and the key of the query that a function makes of empty streams."""
     from statemigrate.embedded.query import EmbeddedQuery, parts_of
     from statemigrate.native.session import session_of
-    from statemigrate.rewrite.probe import call_on_empty_streams, input_schemas
+    from statemigrate.rewrite import call_on_empty_streams, input_schemas
 
     reference = str(target.code)
     input_schemas(function, target.inputs, reference)

@@ -27,18 +27,23 @@ from statemigrate.native.session import session_of
 from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families
 from statemigrate.native.versions import REWRITING, check_spark_version
 from statemigrate.quoting import argument
-from statemigrate.rewrite.forgotten_rows import (
+from statemigrate.rewrite import (
     ForgottenFamilyRows,
     ForgottenRows,
+    Progress,
+    Question,
     RestoredCheckpoint,
+    RewriteAnswers,
+    RewritePlan,
+    RewriteReport,
+    Target,
+    check_stopped,
+    doubts,
+    find_sources,
+    make_plan,
+    run_plan,
     with_forgotten,
 )
-from statemigrate.rewrite.forgotten_sources import find_sources
-from statemigrate.rewrite.origin import Target
-from statemigrate.rewrite.plan import RewritePlan, make_plan
-from statemigrate.rewrite.questions import Question, RewriteAnswers
-from statemigrate.rewrite.report import RewriteReport
-from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
 from statemigrate.state.project import Project
 
 

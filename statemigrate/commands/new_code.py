@@ -18,19 +18,20 @@ from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded
 from statemigrate.meaning.code_meaning import code_meaning
 from statemigrate.native.session import session_of
 from statemigrate.pages.record import PagesRecord, records
-from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.column_pairing import operator_name
-from statemigrate.rewrite.families import has_functions
-from statemigrate.rewrite.probe import (
+from statemigrate.rewrite import (
+    AggregateFunction,
+    Meanings,
+    NewSources,
+    PlanMeaning,
+    has_functions,
     input_names,
     input_schemas,
+    operator_name,
+    plan_meaning,
     probe_folder,
     probed_inputs,
     run_probe,
 )
-from statemigrate.rewrite.sources import NewSources
-from statemigrate.rewrite.stream_plan import PlanMeaning, plan_meaning
-from statemigrate.rewrite.windows import Meanings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

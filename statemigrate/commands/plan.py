@@ -20,7 +20,7 @@ from statemigrate.meaning.rules import with_levels
 from statemigrate.meaning.store_changes import by_scripts
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
-from statemigrate.rewrite.column_pairing import operator_name, store_families
+from statemigrate.rewrite import operator_name, store_families
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:

@@ -20,11 +20,7 @@ from statemigrate.meaning.store_changes import format_ddl, is_scripted
 from statemigrate.migration import BASE, Lineage
 from statemigrate.pages.record import PagesRecord, records
 from statemigrate.quoting import argument
-from statemigrate.rewrite.column_pairing import store_families
-from statemigrate.rewrite.families import ScriptedFamily
-from statemigrate.rewrite.plan import RewritePlan
-from statemigrate.rewrite.questions import Question
-from statemigrate.rewrite.state_schemas import state_ddl
+from statemigrate.rewrite import Question, RewritePlan, ScriptedFamily, state_ddl, store_families
 from statemigrate.state.project import Project
 
 _WITH_COSTS = ("live", "rewrite", "unnoticed")

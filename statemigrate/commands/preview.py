@@ -40,8 +40,7 @@ from statemigrate.preview.key_sample import KeySample
 from statemigrate.preview.recording import BundledRecorder, Opener, SourceRecorder
 from statemigrate.preview.report import Preview
 from statemigrate.preview.workspace import workspace
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.rewrite import RewriteAnswers, RewriteOptions
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark

@@ -39,14 +39,14 @@ from statemigrate.preview.replay import (
 from statemigrate.preview.report import Noise, Preview, PreviewedBatch
 from statemigrate.preview.report import Path as MigrationPath
 from statemigrate.preview.stream_plan import UnoptimizedPlan
-from statemigrate.rewrite.probe import (
+from statemigrate.rewrite import (
+    RewriteAnswers,
+    RewriteOptions,
     call_on_empty_streams,
     input_names,
     input_schemas,
     session_parameters,
 )
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.state.project import Project
 from statemigrate.state.tables import StateTables, open_state
 

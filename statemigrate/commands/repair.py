@@ -25,7 +25,7 @@ from statemigrate.event_log.log import Note, require_writable
 from statemigrate.files.open import open_files
 from statemigrate.native.adoption import WATCHED
 from statemigrate.quoting import argument
-from statemigrate.rewrite.forgotten_rows import ForgottenFamilyRows
+from statemigrate.rewrite import ForgottenFamilyRows
 from statemigrate.state.open import engine_of
 from statemigrate.state.project import Project
 

@@ -29,8 +29,7 @@ from statemigrate.native.session import session_of
 from statemigrate.preview.comparison import compare_states, equal
 from statemigrate.preview.replay import Replayed, copy_fork, replay, start_fork
 from statemigrate.preview.workspace import workspace
-from statemigrate.rewrite.fork import Fork, fork_with_state
-from statemigrate.rewrite.run import check_stopped
+from statemigrate.rewrite import Fork, check_stopped, fork_with_state
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:

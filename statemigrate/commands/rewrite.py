@@ -29,29 +29,42 @@ from statemigrate.native.retrying import whole
 from statemigrate.native.session import session_of
 from statemigrate.native.versions import REWRITING, check_spark_version
 from statemigrate.quoting import argument
-from statemigrate.rewrite.aggregates import AggregateFunction, KnownFunctions
-from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.rewrite.fork import Fork, fork
-from statemigrate.rewrite.meaning_questions import key_questions, window_questions
-from statemigrate.rewrite.origin import OldCheckpoint, Target
-from statemigrate.rewrite.plan import RewritePlan, make_plan
-from statemigrate.rewrite.plan_document import plan_document
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.reading import StateReader, rewriting_session
-from statemigrate.rewrite.report import RewriteReport, read_report
-from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
-from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
-from statemigrate.rewrite.source_logs import check_offsets
-from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.rewrite.verify import Verified, verify_files
-from statemigrate.rewrite.window_columns import (
+from statemigrate.rewrite import (
+    AggregateFunction,
+    FamilyAddress,
+    Fork,
+    KnownFunctions,
+    Meanings,
     NewWindows,
     ObservedWindows,
+    OldCheckpoint,
+    Progress,
+    RewriteAnswers,
+    RewriteOptions,
+    RewritePlan,
+    RewriteReport,
+    RewriteScripts,
+    StateReader,
+    StoreScripts,
+    Target,
+    Verified,
+    WindowFinding,
     changed_keys,
+    check_offsets,
+    check_stopped,
+    doubts,
     find_windows,
+    fork,
+    key_questions,
+    make_plan,
     observe_windows,
+    plan_document,
+    read_report,
+    rewriting_session,
+    run_plan,
+    verify_files,
+    window_questions,
 )
-from statemigrate.rewrite.windows import Meanings, WindowFinding
 from statemigrate.scripts.folder import survey_of
 from statemigrate.state.project import Project
 

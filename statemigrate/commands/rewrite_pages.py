@@ -30,11 +30,19 @@ from statemigrate.native.deployment_check import read_record as read_deployed
 from statemigrate.native.operators import is_name, is_pages, name_in
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
 from statemigrate.processor.keys import check_grouping
-from statemigrate.rewrite.families import Paging, VariablesLayout, written_name
-from statemigrate.rewrite.plan import RewritePlan, laid_out, make_plan
-from statemigrate.rewrite.probe import operator_with, operator_with_pages
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import NewSources, RewriteOptions
+from statemigrate.rewrite import (
+    NewSources,
+    Paging,
+    RewriteAnswers,
+    RewriteOptions,
+    RewritePlan,
+    VariablesLayout,
+    laid_out,
+    make_plan,
+    operator_with,
+    operator_with_pages,
+    written_name,
+)
 from statemigrate.state.open import open_committed
 from statemigrate.state.project import Project
 

@@ -31,7 +31,7 @@ from statemigrate.state.protocol import Document, Part, State
 
 if TYPE_CHECKING:
     from statemigrate.native.backfill_progress import PlannedBackfill
-    from statemigrate.rewrite.report import RewriteReport
+    from statemigrate.rewrite import RewriteReport
 
 
 # How far the migration of one store is, as data.
@@ -385,7 +385,7 @@ def summed(numbers: Iterable[int | None]) -> int | None:
 def status(checkpoint: str | Path, project: Project) -> Status:
     """Count what is left in each store of a checkpoint, as `statemigrate.status` says."""
     # It loads Arrow, which a checkpoint that nobody has rewritten does not need.
-    from statemigrate.rewrite.report import find_report
+    from statemigrate.rewrite import find_report
 
     scripts = Scripts.of(project)
     for store, target in scripts.targets.items():

@@ -19,9 +19,7 @@ from statemigrate.meaning.plan_items import (
     short_text,
 )
 from statemigrate.meaning.states import compare_states
-from statemigrate.rewrite.probe_facts import OperatorFact
-from statemigrate.rewrite.python_code import python_releases, without_bytecode
-from statemigrate.rewrite.windows import KeyMeaning
+from statemigrate.rewrite import KeyMeaning, OperatorFact, python_releases, without_bytecode
 
 
 def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:

@@ -18,12 +18,16 @@ from statemigrate.files.documents import (
     document_checksum,
     parse_json,
 )
-from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.column_pairing import operator_name
-from statemigrate.rewrite.probe_facts import OperatorFact
-from statemigrate.rewrite.state_schemas import StateSchema, probed_schemas
-from statemigrate.rewrite.stream_plan import PlanMeaning
-from statemigrate.rewrite.windows import KeyMeaning, window_from_json
+from statemigrate.rewrite import (
+    AggregateFunction,
+    KeyMeaning,
+    OperatorFact,
+    PlanMeaning,
+    StateSchema,
+    operator_name,
+    probed_schemas,
+    window_from_json,
+)
 
 _FORMAT = 1
 _ABOUT = (

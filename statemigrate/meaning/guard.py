@@ -25,7 +25,7 @@ from statemigrate.meaning.recorded import (
     recorded_meaning,
 )
 from statemigrate.quoting import argument
-from statemigrate.rewrite.stream_plan import StreamWriter, plan_meaning
+from statemigrate.rewrite import StreamWriter, plan_meaning
 
 if TYPE_CHECKING:
     from pathlib import Path

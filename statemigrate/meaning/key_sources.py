@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemigrate.meaning.plan_items import computation, key_text
-from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, PlanExpression
-from statemigrate.rewrite.windows import KeyMeaning, TimeWindow
+from statemigrate.rewrite import (
+    ATTRIBUTE,
+    LITERAL,
+    AggregateFunction,
+    KeyMeaning,
+    PlanExpression,
+    TimeWindow,
+)
 from statemigrate.scripts.rekeying import ColumnSource, Merging
 from statemigrate.scripts.source import quoted
 

@@ -14,7 +14,7 @@ from statemigrate.meaning.code_meaning import OperatorMeaning
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, PlanItem, short_text
 from statemigrate.meaning.spark_check import reads_struct
 from statemigrate.migration import BASE
-from statemigrate.rewrite.state_schemas import StateSchema
+from statemigrate.rewrite import StateSchema
 
 LIVES = "time-to-live"
 """The rule of values that live for another time."""

@@ -12,11 +12,10 @@ from statemigrate.deployment import revision_in, store_of
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, UNNAMED, PlanItem, short_text
 from statemigrate.meaning.spark_check import RowReading, reads
 from statemigrate.migration import BASE, Lineage
-from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
-from statemigrate.rewrite.state_schemas import state_ddl
+from statemigrate.rewrite import FamilyAddress, operator_name, state_ddl, store_families
 
 if TYPE_CHECKING:
-    from statemigrate.rewrite.sources import NewSources
+    from statemigrate.rewrite import NewSources
 
 # Sources.
 

@@ -33,7 +33,7 @@ from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.state_copy import copy_state
 from statemigrate.preview.workspace import workspace
-from statemigrate.rewrite.fork import fork_batches
+from statemigrate.rewrite import fork_batches
 
 FORMAT = 3
 """The version of what a bundle looks like."""

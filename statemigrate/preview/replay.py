@@ -35,7 +35,7 @@ from statemigrate.native.moved import uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.stream_plan import UnoptimizedPlan
-from statemigrate.rewrite.fork import fork_state
+from statemigrate.rewrite import fork_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

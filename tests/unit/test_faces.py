@@ -80,7 +80,7 @@ WITHOUT = {
     for room in (
         "commands", "demo", "deployment", "embedded", "event_log", "files", "formats", "inspect",
         "lenses", "meaning", "metrics", "migration", "native", "pages", "preview", "processor",
-        "rewrite", "scripts", "state",
+        "scripts", "state",
     )
 }  # fmt: skip
 

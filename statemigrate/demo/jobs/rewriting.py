@@ -19,9 +19,7 @@ from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import plain_outcomes, reported
 from statemigrate.files.open import open_files
-from statemigrate.rewrite.column_pairing import store_families
-from statemigrate.rewrite.reading import StateReader, rewriting_session
-from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.rewrite import RewriteOptions, StateReader, rewriting_session, store_families
 from statemigrate.scripts import ScriptFolder
 
 SCRIPT = Path(__file__).with_name("one_row_an_auction.py")
