@@ -101,13 +101,17 @@ if TYPE_CHECKING:
     from statemigrate.metrics.instruments import EmbeddedMetrics, StatusMetrics
     from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
     from statemigrate.migration import Lineage, Migration
-    from statemigrate.native.adoption import Preparation
-    from statemigrate.native.backfill import BackfillPlan
-    from statemigrate.native.backfill_listener import BackfillFigures, BackfillListener
-    from statemigrate.native.backfill_progress import BackfillStatus
-    from statemigrate.native.decorator import fenced, migrated
-    from statemigrate.native.deployed import migration_counts
-    from statemigrate.native.functions import ENVELOPE
+    from statemigrate.native import (
+        ENVELOPE,
+        BackfillFigures,
+        BackfillListener,
+        BackfillPlan,
+        BackfillStatus,
+        Preparation,
+        fenced,
+        migrated,
+        migration_counts,
+    )
     from statemigrate.preview.bundle import Bundle
     from statemigrate.preview.comparison import Difference, Example
     from statemigrate.preview.expectations import Expectations

@@ -19,10 +19,16 @@ from statemigrate.deployment.code import is_tried, note_call
 from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.meaning.guard import guard_operator
-from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
-from statemigrate.native.control_source import is_migrated, with_backfill_source
-from statemigrate.native.decorator import mark
-from statemigrate.native.deployed import DEPLOYED, Undeployable
+from statemigrate.native import (
+    DEPLOYED,
+    Undeployable,
+    has_named_sources,
+    has_room,
+    is_migrated,
+    mark,
+    native_log,
+    with_backfill_source,
+)
 from statemigrate.pages.query import run_on_pages
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.backfill import Retirement
     from statemigrate.commands.fleet import Progress
     from statemigrate.embedded.offline import StoppedBackfill
-    from statemigrate.native.adoption import FileChange, Preparation
-    from statemigrate.native.backfill import BackfillPlan
+    from statemigrate.native import BackfillPlan, FileChange, Preparation
 
 
 # `backfill --prepare`: makes room in an existing query's checkpoint for the backfill's source.

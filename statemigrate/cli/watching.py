@@ -38,7 +38,7 @@ from statemigrate.inspect.report_text import counted, rough
 from statemigrate.quoting import visible
 
 if TYPE_CHECKING:
-    from statemigrate.native.backfill_progress import PlannedBackfill
+    from statemigrate.native import PlannedBackfill
 
 # How old a commit is, how fast a store is migrated and how long that takes, in words.
 

@@ -19,14 +19,14 @@ from statemigrate.event_log.log import LaterStarts, newest_first
 from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, files_to_read
 from statemigrate.migration import Lineage
-from statemigrate.native.retrying import looks_again
+from statemigrate.native import looks_again
 from statemigrate.state.open import Scripts
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # `log`: what was done to a checkpoint, when, by whom and with which code, newest first.

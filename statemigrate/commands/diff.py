@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import CheckpointError, rows_hidden
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
-from statemigrate.native.retrying import looks_again
+from statemigrate.native import looks_again
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import no_such_store
 from statemigrate.state.tables import StateTables, compared
@@ -19,7 +19,7 @@ from statemigrate.state.tables import StateTables, compared
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from statemigrate.files.protocol import ALLOW_RACES, races_allowed
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statemigrate.native.chunks import ChunkFiles
+    from statemigrate.native import ChunkFiles
 
 
 _SLOW = 2.0
@@ -370,7 +370,7 @@ def _maintenance(files: Files) -> Iterator[Examined]:
 
 def _chunks(checkpoint: str, files: Files) -> Iterator[Examined]:
     """Of each backfill source: operators on pages have their own."""
-    from statemigrate.native.chunks import ChunkFiles, paged_in
+    from statemigrate.native import ChunkFiles, paged_in
 
     paged = paged_in(files)
     has_own = not paged or ChunkFiles(checkpoint).is_made()

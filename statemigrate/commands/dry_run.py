@@ -15,13 +15,13 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.inspect.dry_run import check_sample, dry_run_file, tried
 from statemigrate.inspect.estimate import Pace
 from statemigrate.inspect.report import DryRunReport
-from statemigrate.native.retrying import looks_again, retried
+from statemigrate.native import looks_again, retried
 from statemigrate.state.open import Scripts, open_committed, require_store
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 __all__ = ["dry_run", "dry_run_file"]

@@ -127,7 +127,7 @@ def _query_of(
 ) -> tuple[Any, StructType]:
     """The processor and the key of the query that a function makes of empty streams."""
     from statemigrate.embedded.query import EmbeddedQuery, parts_of
-    from statemigrate.native.session import session_of
+    from statemigrate.native import session_of
     from statemigrate.rewrite import call_on_empty_streams, input_schemas
 
     reference = str(target.code)

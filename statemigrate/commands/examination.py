@@ -154,7 +154,7 @@ def _pyspark() -> Examined:
     try:
         import pyspark
 
-        from statemigrate.native.versions import check_spark_version
+        from statemigrate.native import check_spark_version
 
         check_spark_version()
     except ImportError:

@@ -17,7 +17,7 @@ from statemigrate.quoting import argument
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # Looking at every checkpoint that has a name: what is wrong with one hides no other.

@@ -17,15 +17,23 @@ from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
 from statemigrate.migration import Lineage
-from statemigrate.native.adoption import require_stopped
-from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.deployment_check import read_record
-from statemigrate.native.listing import Listing, read_listing
-from statemigrate.native.operators import Operator, Which, is_pages, name_in
-from statemigrate.native.session import session_of
-from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families
-from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.native import (
+    REWRITING,
+    ForgottenFamily,
+    Listing,
+    OffsetLog,
+    Operator,
+    SparkCheckpoint,
+    Which,
+    check_spark_version,
+    forgotten_families,
+    is_pages,
+    name_in,
+    read_listing,
+    read_record,
+    require_stopped,
+    session_of,
+)
 from statemigrate.quoting import argument
 from statemigrate.rewrite import (
     ForgottenFamilyRows,

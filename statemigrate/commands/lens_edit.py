@@ -14,7 +14,7 @@ from statemigrate.formats.examples import made_up_values
 from statemigrate.inspect.lens_equality import Comparing, Equality, LensComparison, Unequal
 from statemigrate.migration import BASE, Direction, Lineage, Migration
 from statemigrate.migration import MigrationPath as Steps
-from statemigrate.native.retrying import looks_again
+from statemigrate.native import looks_again
 from statemigrate.quoting import argument
 from statemigrate.scripts.applied import read_applied
 from statemigrate.scripts.choosing import chosen
@@ -24,7 +24,7 @@ from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from statemigrate.meaning import (
 from statemigrate.meaning.rules import with_levels
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 LOCK = "state.lock"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.seed import Seeding
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
     from statemigrate.rewrite import Progress, RewriteAnswers, RewriteOptions, Verified
 
 

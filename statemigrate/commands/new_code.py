@@ -16,7 +16,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded_meaning
 from statemigrate.meaning.code_meaning import code_meaning
-from statemigrate.native.session import session_of
+from statemigrate.native import session_of
 from statemigrate.pages.record import PagesRecord, records
 from statemigrate.rewrite import (
     AggregateFunction,
@@ -36,7 +36,7 @@ from statemigrate.rewrite import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from statemigrate.formats import Format, Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage, OpenQuestion
-from statemigrate.native.retrying import looks_again
+from statemigrate.native import looks_again
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import load
@@ -36,7 +36,7 @@ from statemigrate.state.project import Project
 from statemigrate.state.protocol import State, reported_stores, stored_store
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # `new`: a script to be filled in.

@@ -26,7 +26,7 @@ from statemigrate.state.project import Project
 if TYPE_CHECKING:
     from statemigrate.commands.fleet import Named
     from statemigrate.commands.new_code import NewCode
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @overload

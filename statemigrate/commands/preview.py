@@ -23,7 +23,7 @@ from statemigrate.errors import CheckpointError, CodeError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.formats.masking import Mask
-from statemigrate.native.session import session_of
+from statemigrate.native import session_of
 from statemigrate.preview.bundle import (
     MAX_BYTES,
     Bundle,
@@ -43,7 +43,7 @@ from statemigrate.preview.workspace import workspace
 from statemigrate.rewrite import RewriteAnswers, RewriteOptions
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 BATCHES = 20
 _LOOK = 1.0  # seconds

@@ -16,7 +16,7 @@ from statemigrate.state.project import Project
 from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 _NO_WAY = "no way leads from its family to the target's"

@@ -23,7 +23,7 @@ from statemigrate.embedded.repair import (
 from statemigrate.event_log.events import STEP, Stamp
 from statemigrate.event_log.log import Note, require_writable
 from statemigrate.files.open import open_files
-from statemigrate.native.adoption import WATCHED
+from statemigrate.native import WATCHED
 from statemigrate.quoting import argument
 from statemigrate.rewrite import ForgottenFamilyRows
 from statemigrate.state.open import engine_of
@@ -31,7 +31,7 @@ from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.commands.new_code import NewCode
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 __all__ = ["Repair", "RepairFinding", "repair"]

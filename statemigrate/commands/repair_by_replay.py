@@ -23,9 +23,7 @@ from statemigrate.commands.preview import material_of, openers_of
 from statemigrate.commands.preview_runs import CodeReader, Material, StateOptions
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.open import open_files
-from statemigrate.native.adoption import require_stopped
-from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.native.session import session_of
+from statemigrate.native import OffsetLog, require_stopped, session_of
 from statemigrate.preview.comparison import compare_states, equal
 from statemigrate.preview.replay import Replayed, copy_fork, replay, start_fork
 from statemigrate.preview.workspace import workspace

@@ -24,10 +24,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.meaning import CodeMeaning, compare_facts
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import read_record
-from statemigrate.native.retrying import whole
-from statemigrate.native.session import session_of
-from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.native import REWRITING, check_spark_version, read_record, session_of, whole
 from statemigrate.quoting import argument
 from statemigrate.rewrite import (
     AggregateFunction,
@@ -69,7 +66,7 @@ from statemigrate.scripts.folder import survey_of
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,21 @@ from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.documents import sealed
 from statemigrate.migration import Lineage
-from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of
-from statemigrate.native.control_source import control_sources, has_control_source
-from statemigrate.native.deployment_check import RECORD as DEPLOYED
-from statemigrate.native.deployment_check import StoreRecord, record_document
-from statemigrate.native.deployment_check import read_record as read_deployed
-from statemigrate.native.operators import is_name, is_pages, name_in
+from statemigrate.native import (
+    MADE,
+    ChunkFiles,
+    StoreRecord,
+    chunks_of,
+    control_sources,
+    folder_of,
+    has_control_source,
+    is_name,
+    is_pages,
+    name_in,
+    record_document,
+)
+from statemigrate.native import RECORD as DEPLOYED
+from statemigrate.native import read_record as read_deployed
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
 from statemigrate.processor.keys import check_grouping
 from statemigrate.rewrite import (

@@ -47,7 +47,7 @@ from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.rekeying import KeyChange
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 def autogenerate_for(  # noqa: PLR0913 - all by name

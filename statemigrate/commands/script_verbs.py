@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.squash import Squash
     from statemigrate.formats import Format
     from statemigrate.inspect.check_report import CheckReport
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
     from statemigrate.scripts import Details, Entry
 
 

@@ -19,8 +19,7 @@ from statemigrate.commands.rewrite import counted, new_windows, require_answers
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
-from statemigrate.native.session import session_of
-from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.native import REWRITING, check_spark_version, session_of
 from statemigrate.quoting import argument
 from statemigrate.rewrite import (
     BATCH,
@@ -61,7 +60,7 @@ from statemigrate.state.project import Project
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 _ZONE = "spark.sql.session.timeZone"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.masking import Mask
-from statemigrate.native.retrying import looks_again, retried
+from statemigrate.native import looks_again, retried
 from statemigrate.state.project import Project
 from statemigrate.state.tables import StateTables, selected
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from statemigrate.commands.fleet import Named
     from statemigrate.configuration import NamedCheckpoint
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

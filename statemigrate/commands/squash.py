@@ -32,7 +32,7 @@ from statemigrate.state.open import open_committed
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 UNKNOWN = "unknown"
 """The name of the checkpoints that no configuration names."""

@@ -16,21 +16,22 @@ from statemigrate.files import Files
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import PathOrFiles
 from statemigrate.migration import Lineage
-from statemigrate.native.chunks import ChunkFiles, PlanRecord
-from statemigrate.native.control_source import (
+from statemigrate.native import (
+    ChunkFiles,
+    PlanRecord,
+    call_of,
     is_last_source_unknown,
     lacks_control_source,
+    looks_again,
     unrecorded_advice,
 )
-from statemigrate.native.deployment_check import call_of
-from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
 from statemigrate.state.open import Scripts
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import Document, Part, State
 
 if TYPE_CHECKING:
-    from statemigrate.native.backfill_progress import PlannedBackfill
+    from statemigrate.native import PlannedBackfill
     from statemigrate.rewrite import RewriteReport
 
 
@@ -269,7 +270,7 @@ def _native_backfill(checkpoint: Looked, store: StoreStatus, *, is_paged: bool) 
 
 def _has_failed(files: ChunkFiles, plan: PlanRecord, store: StoreStatus) -> bool:
     """Whether the query has processed a plan that has all that is left of the store."""
-    from statemigrate.native.backfill_progress import planned_backfill
+    from statemigrate.native import planned_backfill
 
     planned = planned_backfill(files)
     is_covered = all(plan.covers(each.name) for each in store.families if each.values)
@@ -410,7 +411,7 @@ def status(checkpoint: str | Path, project: Project) -> Status:
 def _planned(state: State) -> PlannedBackfill | None:
     if state.engine == "embedded":
         return None
-    from statemigrate.native.backfill_progress import planned_backfill
+    from statemigrate.native import planned_backfill
 
     return planned_backfill(ChunkFiles(state.checkpoint, state.operator, reading=True))
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from statemigrate.embedded.offline import StoppedBackfill
     from statemigrate.inspect.estimate import Pace
     from statemigrate.inspect.report import DryRunReport
-    from statemigrate.native.adoption import Preparation
-    from statemigrate.native.backfill import BackfillPlan
-    from statemigrate.native.session import Spark
+    from statemigrate.native import BackfillPlan, Preparation, Spark
 
 
 __all__ = ["backfill", "dry_run", "status"]
@@ -387,7 +385,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
         return pause_backfill(checkpoint, operator=operator)
     if prepare:
         from statemigrate.commands.adopt import adopt
-        from statemigrate.native.adoption import WATCHED
+        from statemigrate.native import WATCHED
 
         return adopt(
             checkpoint,

@@ -21,7 +21,7 @@ from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.avro.reading import write_container
 from statemigrate.formats.json_values import json_text
 from statemigrate.formats.masking import Mask
-from statemigrate.native.retrying import looks_again
+from statemigrate.native import looks_again
 from statemigrate.pages.rows import arrow_schema
 from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import require_store
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # The forms of an export: how entries become blocks of bytes, and blocks a file.

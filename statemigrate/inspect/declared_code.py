@@ -13,7 +13,7 @@ from statemigrate.errors import (
     CodeError,
     StatemigrateError,
 )
-from statemigrate.native.functions import MigratedFunction
+from statemigrate.native import MigratedFunction
 from statemigrate.processor.handle import Listening, declared_variables
 from statemigrate.quoting import argument
 

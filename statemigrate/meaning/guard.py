@@ -91,7 +91,7 @@ def guarded(
 
 def _when_started(stream: DataFrame, files: Files, folder: str, action: Callable[[], None]) -> None:
     """Do something when the query with this very stream starts: another one may start first."""
-    from statemigrate.native.feeder import before_first_batch
+    from statemigrate.native import before_first_batch
 
     before_first_batch(stream, files, folder, action)
 

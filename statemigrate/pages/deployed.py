@@ -11,9 +11,13 @@ from statemigrate.deployment import Declared, DeploymentSettings, StorePlan
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.log import Facts, Note, StoreRevision
 from statemigrate.families import Span
-from statemigrate.native.chunks import ChunkFiles
-from statemigrate.native.deployed import MigrationCounts
-from statemigrate.native.deployment_check import ObservedCheckpoint, begin_run, is_planning
+from statemigrate.native import (
+    ChunkFiles,
+    MigrationCounts,
+    ObservedCheckpoint,
+    begin_run,
+    is_planning,
+)
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.record import (
     GUARD,

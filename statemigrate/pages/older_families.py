@@ -10,8 +10,7 @@ from pyspark.sql.types import StructType
 from statemigrate.deployment import DeploymentSettings, family_name, is_family_of, live_path
 from statemigrate.deployment.checks import check_scripts
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.older_families import older_families, unknown_family, unscripted
+from statemigrate.native import SparkCheckpoint, older_families, unknown_family, unscripted
 from statemigrate.pages.columns import read
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.startup import contents_of_pages, pages_in, record_of, stored_in

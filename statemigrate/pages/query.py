@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, get_args
 from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.deployment.code import is_on_copy, is_only_looking, query_checkpoint
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.native.chunks import ChunkFiles
-from statemigrate.native.control_source import WATERMARK, with_control
-from statemigrate.native.deployed import COUNTED
-from statemigrate.native.operators import is_name
-from statemigrate.native.retrying import whole
-from statemigrate.native.versions import check_spark_version
+from statemigrate.native import (
+    COUNTED,
+    WATERMARK,
+    ChunkFiles,
+    check_spark_version,
+    is_name,
+    whole,
+    with_control,
+)
 from statemigrate.pages.deployed import TimeMode
 from statemigrate.pages.rows import BUCKET, PACKED, pack, packed_output
 from statemigrate.pages.startup import checked, initial_state, with_bucket

@@ -28,11 +28,15 @@ from statemigrate.files.documents import RESTORE_COPY
 from statemigrate.files.open import open_files
 from statemigrate.formats.struct.ddl import quoted
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.deployed import MigrationCounts
-from statemigrate.native.deployment_check import ObservedCheckpoint
-from statemigrate.native.operators import Which, is_pages, name_in
-from statemigrate.native.paged_operators import paged_names
+from statemigrate.native import (
+    MigrationCounts,
+    ObservedCheckpoint,
+    SparkCheckpoint,
+    Which,
+    is_pages,
+    name_in,
+    paged_names,
+)
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment, PagedHandle, TimeMode
 from statemigrate.pages.families import fingerprint

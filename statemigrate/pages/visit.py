@@ -13,8 +13,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 
 from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
 from statemigrate.deployment import Declared
-from statemigrate.native.control_rows import Arrived
-from statemigrate.native.deployed import Stopwatch
+from statemigrate.native import Arrived, Stopwatch
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment, PagedHandle, PageTimers, declare
 from statemigrate.pages.families import FINGERPRINT, PageStores

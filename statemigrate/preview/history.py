@@ -21,7 +21,7 @@ from statemigrate.checkpoint.logs import (
 )
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
-from statemigrate.native.control_source import backfill_lines
+from statemigrate.native import backfill_lines
 
 _AT_ONCE = 20
 """Batches that are previewed at once, where a running query is followed."""

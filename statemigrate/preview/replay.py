@@ -31,7 +31,7 @@ from statemigrate.deployment.code import Copy, running_on_copy
 from statemigrate.errors import CodeError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.files.open import open_files
-from statemigrate.native.moved import uri_of
+from statemigrate.native import uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.stream_plan import UnoptimizedPlan

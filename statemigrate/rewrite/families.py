@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators import (
     is_timers,
     kind_of,
 )
-from statemigrate.native.operators import is_pages
+from statemigrate.native import is_pages
 from statemigrate.pages.record import RECORDS, PagesRecord, is_large, record_name
 from statemigrate.rewrite.aggregate_pairing import FunctionPairing
 from statemigrate.rewrite.column_pairing import (

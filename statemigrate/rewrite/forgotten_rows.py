@@ -32,7 +32,7 @@ from statemigrate.checkpoint.stores import DELETE, provider_of, row_layout, stor
 from statemigrate.deployment import is_family_of
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
-from statemigrate.native.deployment_check import RECORD, StoreRecord, read_record, record_document
+from statemigrate.native import RECORD, StoreRecord, read_record, record_document
 from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families

@@ -34,8 +34,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.files.documents import check_shape, sealed, understood, unsealed
 from statemigrate.migration import Lineage
-from statemigrate.native.listing import column_families
-from statemigrate.native.startup_stored import ForgottenFamily
+from statemigrate.native import ForgottenFamily, column_families
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.origin import RESTORED
 from statemigrate.rewrite.report import Checksum

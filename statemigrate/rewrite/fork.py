@@ -41,9 +41,18 @@ from statemigrate.files import Files, LocalFiles, parse_json
 from statemigrate.files.local import copy_local
 from statemigrate.files.open import PathOrFiles, open_files
 from statemigrate.files.protocol import done_at_once
-from statemigrate.native.chunks import ADOPTIONS, CONTROL, MADE, ChunkFiles, chunks_of, paged_in
-from statemigrate.native.deployment_check import RECORD, read_record, record_document
-from statemigrate.native.moved import uri_of
+from statemigrate.native import (
+    ADOPTIONS,
+    CONTROL,
+    MADE,
+    RECORD,
+    ChunkFiles,
+    chunks_of,
+    paged_in,
+    read_record,
+    record_document,
+    uri_of,
+)
 from statemigrate.pages.record import RECORD as PAGES
 from statemigrate.pages.record import RECORDS, read_pages_record
 from statemigrate.pages.record import record_document as pages_document

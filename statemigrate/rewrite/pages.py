@@ -21,7 +21,7 @@ from statemigrate.checkpoint.rows import partition_of as hashed
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats.arrow_values import plain_array
-from statemigrate.native.operators import is_pages
+from statemigrate.native import is_pages
 from statemigrate.pages.columns import (
     LARGEST_INSIDE,
     NEVER,

@@ -28,7 +28,7 @@ from statemigrate.checkpoint.operators import (
 )
 from statemigrate.checkpoint.rows import XXHASH64, hash_of
 from statemigrate.files import Files
-from statemigrate.native.moved import check_readable, readable_uri
+from statemigrate.native import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.state.protocol import CarriesErrors

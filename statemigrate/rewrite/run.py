@@ -29,8 +29,7 @@ from statemigrate.checkpoint.stores import read_snapshot
 from statemigrate.errors import RewriteError
 from statemigrate.files import FileEntry, Files, local_path
 from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.native.moved import uri_of
-from statemigrate.native.retrying import whole
+from statemigrate.native import uri_of, whole
 from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.operator import OperatorRun, Read

@@ -27,7 +27,7 @@ from statemigrate.formats import Format, compare
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.migration.path import MigrationPath
-from statemigrate.native.deployment_check import StoreRecord
+from statemigrate.native import StoreRecord
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import is_same, taken_names
 from statemigrate.state.spark_operators import stored_revision

@@ -17,7 +17,7 @@ from statemigrate.checkpoint.operators import (
 from statemigrate.errors import RewriteError, shown
 from statemigrate.files import Files
 from statemigrate.formats.struct.ddl import quoted
-from statemigrate.native.deployment_check import RECORD, record_document
+from statemigrate.native import RECORD, record_document
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress

@@ -22,10 +22,7 @@ from statemigrate.checkpoint.stores import provider_of
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import StoreRecord
-from statemigrate.native.operators import is_pages, name_in
-from statemigrate.native.paged_operators import paged_names
-from statemigrate.native.retrying import ATTEMPTS
+from statemigrate.native import ATTEMPTS, StoreRecord, is_pages, name_in, paged_names
 from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
 from statemigrate.rewrite.families import Paging, written_name
 from statemigrate.rewrite.pages import reader_of

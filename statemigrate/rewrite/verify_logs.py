@@ -24,8 +24,7 @@ from statemigrate.checkpoint.logs import (
 )
 from statemigrate.errors import CheckpointError, StorageError
 from statemigrate.files import Files, parse_json
-from statemigrate.native.adoption_files import before_adoptions
-from statemigrate.native.chunks import within_checkpoint
+from statemigrate.native import before_adoptions, within_checkpoint
 from statemigrate.rewrite.log_record import LogRecord, SourceRecord, TakenFiles
 from statemigrate.rewrite.report import RewriteReport
 from statemigrate.rewrite.verify_findings import Found

@@ -225,7 +225,7 @@ def applied_by(checkpoint: str) -> Applied:
 
         manifest = last_committed(Layout.over(files_to_read(checkpoint)))
         return _checksums(manifest.stores if manifest else {})
-    from statemigrate.native.deployment_check import read_record
+    from statemigrate.native import read_record
     from statemigrate.pages.record import records
 
     # Those of its pages' operators and of others; of one store name several may tell.

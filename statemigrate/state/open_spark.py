@@ -16,10 +16,7 @@ from statemigrate.deployment import (
 )
 from statemigrate.files.cached import Remembered
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import StoreRecord, read_record
-from statemigrate.native.listing import check_listed
-from statemigrate.native.operators import several
-from statemigrate.native.startup_stored import read_stores
+from statemigrate.native import StoreRecord, check_listed, read_record, read_stores, several
 from statemigrate.state.project import Project
 from statemigrate.state.rows import UserRows
 from statemigrate.state.spark import CombinedState, OperatorState, SparkState

@@ -12,7 +12,7 @@ from statemigrate.deployment import Kind, StoredFamily, StoredStore, applied_scr
 from statemigrate.families import Span
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
-from statemigrate.native.operators import name_in
+from statemigrate.native import name_in
 from statemigrate.pages.record import large_of, variable_of
 from statemigrate.pages.startup import record_of
 from statemigrate.state.page_entries import EntryRows, PageFiles, StoredPages

@@ -13,7 +13,7 @@ from statemigrate.configuration import DEFAULT, names_scripts
 if TYPE_CHECKING:
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.migration import Lineage
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
     from statemigrate.scripts.folder import ScriptFolder
     from statemigrate.scripts.survey import Survey
 

@@ -18,7 +18,7 @@ from statemigrate.formats.struct.rules import shape_of
 from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import BASE, Lineage
 from statemigrate.migration.column_way import FEW
-from statemigrate.native.deployment_check import StoreRecord, read_record
+from statemigrate.native import StoreRecord, read_record
 from statemigrate.quoting import argument
 from statemigrate.state.rows import UserRows
 from statemigrate.state.stored_checkpoint import StoredCheckpoint

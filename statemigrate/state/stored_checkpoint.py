@@ -10,8 +10,7 @@ from statemigrate.checkpoint.operators import GROUP_STATE, OperatorShape
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.cached import Remembered
 from statemigrate.files.open import files_to_read
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.operators import Which
+from statemigrate.native import SparkCheckpoint, Which
 from statemigrate.state.rows import UserRows
 
 if TYPE_CHECKING:

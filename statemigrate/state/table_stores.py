@@ -33,7 +33,7 @@ from statemigrate.state.rows import UserRows, is_variable
 if TYPE_CHECKING:
     from statemigrate.formats import Format
     from statemigrate.migration import Lineage, MigrationPath
-    from statemigrate.native.deployment_check import StoreRecord
+    from statemigrate.native import StoreRecord
     from statemigrate.pages.record import PagesRecord
 
 
@@ -348,7 +348,7 @@ class SparkCatalog:
     def _of_operator(self, families: list[SparkFamily]) -> Iterator[_SparkStore]:
         operator = self._project.operator
         if is_variable(families[0]):
-            from statemigrate.native.operators import is_pages, name_in
+            from statemigrate.native import is_pages, name_in
 
             named = {each.family.name: each for each in families}
             if isinstance(operator, str) and operator != name_in(named):
@@ -390,7 +390,7 @@ class SparkCatalog:
             yield _Variables(store, self, families)
 
     def _of_pages(self, named: Mapping[str, SparkFamily]) -> Iterator[_SparkStore]:
-        from statemigrate.native.operators import name_in
+        from statemigrate.native import name_in
         from statemigrate.pages.record import large_of, read_pages_record, record_name, variable_of
 
         operator = name_in(named)
@@ -429,7 +429,7 @@ class SparkCatalog:
     @cached_property
     def record(self) -> Mapping[str, StoreRecord]:
         """What the last deployment noted of each store."""
-        from statemigrate.native.deployment_check import read_record
+        from statemigrate.native import read_record
 
         return read_record(self._files)
 
@@ -483,7 +483,7 @@ class _OperatorStore(_SparkStore):
         if lineage is None:
             return _unmigrated(rows)
         from statemigrate.formats.struct_format import struct_from_json
-        from statemigrate.native.deployment_check import StoreRecord
+        from statemigrate.native import StoreRecord
         from statemigrate.state.spark_operators import stored_revision
 
         record = self.catalog.record.get(self.name, StoreRecord())

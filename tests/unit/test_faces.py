@@ -79,7 +79,7 @@ WITHOUT = {
     f"{TOP.name}.{room}"
     for room in (
         "commands", "demo", "deployment", "embedded", "event_log", "files", "formats", "inspect",
-        "lenses", "meaning", "metrics", "migration", "native", "pages", "preview", "processor",
+        "lenses", "meaning", "metrics", "migration", "pages", "preview", "processor",
         "scripts", "state",
     )
 }  # fmt: skip

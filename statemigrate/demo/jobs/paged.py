@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.demo.jobs.native import STORE, CountedBatches, chunk_of, event_stream, started
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
-from statemigrate.native.backfill import OlderFamilies, plan_backfill
+from statemigrate.native import OlderFamilies, plan_backfill
 from statemigrate.pages.older_families import older
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import open_committed
