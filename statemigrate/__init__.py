@@ -67,10 +67,13 @@ if TYPE_CHECKING:
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.demo.run import demo
-    from statemigrate.embedded.offline import StoppedBackfill
-    from statemigrate.embedded.options import EmbeddedOptions
-    from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
+    from statemigrate.embedded import (
+        BatchProgress,
+        EmbeddedOptions,
+        EmbeddedQuery,
+        RunningQuery,
+        StoppedBackfill,
+    )
     from statemigrate.errors import (
         CheckpointError,
         CheckpointInUseError,
@@ -116,7 +119,7 @@ if TYPE_CHECKING:
     from statemigrate.preview.comparison import Difference, Example
     from statemigrate.preview.expectations import Expectations
     from statemigrate.preview.report import Noise, Preview, PreviewedBatch
-    from statemigrate.processor.batch_processor import BatchProcessor
+    from statemigrate.processor import BatchProcessor
     from statemigrate.rewrite import (
         Fork,
         RewriteAnswers,

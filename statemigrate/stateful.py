@@ -29,7 +29,7 @@ from statemigrate.native import (
     native_log,
     with_backfill_source,
 )
-from statemigrate.pages.query import run_on_pages
+from statemigrate.pages import run_on_pages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData

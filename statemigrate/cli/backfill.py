@@ -32,7 +32,7 @@ from statemigrate.quoting import argument, visible
 if TYPE_CHECKING:
     from statemigrate.commands.backfill import Retirement
     from statemigrate.commands.fleet import Progress
-    from statemigrate.embedded.offline import StoppedBackfill
+    from statemigrate.embedded import StoppedBackfill
     from statemigrate.native import BackfillPlan, FileChange, Preparation
 
 
@@ -292,7 +292,7 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     from statemigrate.cli.output import progress_bar
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.verbs import backfill as migrate
-    from statemigrate.embedded.offline import StoppedBackfill
+    from statemigrate.embedded import StoppedBackfill
     from statemigrate.state.open import is_embedded
 
     bar = progress_bar("values", shown=not settings.json)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from statemigrate.budget import OnError
 from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
+from statemigrate.embedded import Layout, StoppedBackfill, StoppedQuery, stopped
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import STEP, Stamp
 from statemigrate.event_log.log import Note, planned_revisions, require_writable
@@ -231,7 +230,7 @@ def _chunked_backfill(
     session = session_of(project.spark, path)
     retried(lambda: _check_start(path, scripts.every(), project, session), path)
     from statemigrate.native import OlderFamilies, plan_backfill
-    from statemigrate.pages.older_families import older
+    from statemigrate.pages import older
 
     # What is in pages is compared with the scripts where it is looked for.
     find = partial(older, accept_edited=project.accept_edited)
@@ -285,7 +284,7 @@ def backfill_status_of(checkpoint: str | Path, project: Project) -> BackfillStat
     session = session_of(project.spark, path)
     from statemigrate.native import OlderFamilies
     from statemigrate.native import backfill_status as status_of
-    from statemigrate.pages.older_families import older
+    from statemigrate.pages import older
 
     return status_of(
         OlderFamilies(path, project.operator, session, scripts, project.targets, older)

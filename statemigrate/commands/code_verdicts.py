@@ -22,7 +22,7 @@ from statemigrate.meaning import (
 from statemigrate.meaning.states import LIVES, compare_states
 from statemigrate.meaning.store_changes import compare_stores
 from statemigrate.migration import Lineage
-from statemigrate.pages.record import PagesRecord, is_marker, variable_of
+from statemigrate.pages import PagesRecord, is_marker, variable_of
 from statemigrate.rewrite import RewriteOptions, RewritePlan, WindowFinding, operator_name
 from statemigrate.state.project import Project
 

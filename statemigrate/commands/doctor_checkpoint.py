@@ -333,8 +333,7 @@ def _retention(
 def _retained_batches(files: Files, batches: _Batches, *, is_embedded: bool) -> int:
     if not is_embedded:
         return batches.retained
-    from statemigrate.embedded.layout import Layout
-    from statemigrate.embedded.versions import retained_versions
+    from statemigrate.embedded import Layout, retained_versions
 
     return len(retained_versions(Layout.over(files)))
 
@@ -426,8 +425,7 @@ def _holder(directory: CheckpointDirectory, *, is_embedded: bool, write: bool) -
         found: dict[str, Any] = {"committed": committed, "begun": begun, "committed_at": at}
         found |= {"epoch": epoch, "begun_by": begun_by}
         return Examined(subject, "ok", f"{text}{began}", None, found)
-    from statemigrate.embedded.layout import Layout, lock_holder
-    from statemigrate.embedded.versions import require_stopped
+    from statemigrate.embedded import Layout, lock_holder, require_stopped
 
     layout = Layout.over(files)
     try:

@@ -19,9 +19,7 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.deployment.code import named_object, only_looking
-from statemigrate.embedded.continuation import batch_time, require_committed
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded import Layout, Manifest, batch_time, require_committed
 from statemigrate.errors import CodeError
 from statemigrate.files import Files
 from statemigrate.meaning import PlanItem, PlanStep
@@ -126,7 +124,7 @@ def _query_of(
     function: Any, target: NewCode, project: Project, checkpoint: str
 ) -> tuple[Any, StructType]:
     """The processor and the key of the query that a function makes of empty streams."""
-    from statemigrate.embedded.query import EmbeddedQuery, parts_of
+    from statemigrate.embedded import EmbeddedQuery, parts_of
     from statemigrate.native import session_of
     from statemigrate.rewrite import call_on_empty_streams, input_schemas
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from statemigrate.errors import StatemigrateError
 from statemigrate.files.hadoop_jvm import find_java, require_java
 from statemigrate.files.served import socket_parent
-from statemigrate.processor.workers import (
+from statemigrate.processor import (
     EMBEDDED,
     PROCESSORS,
     Workers,

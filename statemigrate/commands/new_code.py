@@ -17,7 +17,7 @@ from statemigrate.files.open import open_files
 from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded_meaning
 from statemigrate.meaning.code_meaning import code_meaning
 from statemigrate.native import session_of
-from statemigrate.pages.record import PagesRecord, records
+from statemigrate.pages import PagesRecord, records
 from statemigrate.rewrite import (
     AggregateFunction,
     Meanings,

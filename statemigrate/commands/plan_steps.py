@@ -18,7 +18,7 @@ from statemigrate.meaning import CodeMeaning, PlanItem, PlanStep
 from statemigrate.meaning.rules import with_levels
 from statemigrate.meaning.store_changes import format_ddl, is_scripted
 from statemigrate.migration import BASE, Lineage
-from statemigrate.pages.record import PagesRecord, records
+from statemigrate.pages import PagesRecord, records
 from statemigrate.quoting import argument
 from statemigrate.rewrite import Question, RewritePlan, ScriptedFamily, state_ddl, store_families
 from statemigrate.state.project import Project

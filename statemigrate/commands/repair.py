@@ -11,11 +11,11 @@ from statemigrate.checkpoint import StateDamage, describe, state_damage
 from statemigrate.checkpoint.operators import VARIABLES, kind_of
 from statemigrate.commands.forgotten_families import Restoring, restore_forgotten
 from statemigrate.commands.repair_by_replay import ReplayRepair
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.repair import (
+from statemigrate.embedded import (
     SET_ASIDE,
     DamagedFile,
     Inspection,
+    Layout,
     Remade,
     StoppedRepair,
     locked_for_repair,

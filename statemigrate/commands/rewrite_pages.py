@@ -37,8 +37,8 @@ from statemigrate.native import (
 )
 from statemigrate.native import RECORD as DEPLOYED
 from statemigrate.native import read_record as read_deployed
-from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
-from statemigrate.processor.keys import check_grouping
+from statemigrate.pages import PagesRecord, read_pages_record, record_name
+from statemigrate.processor import check_grouping
 from statemigrate.rewrite import (
     NewSources,
     Paging,

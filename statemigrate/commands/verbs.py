@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.fleet import Fleet, Named
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.status import Status
-    from statemigrate.embedded.offline import StoppedBackfill
+    from statemigrate.embedded import StoppedBackfill
     from statemigrate.inspect.estimate import Pace
     from statemigrate.inspect.report import DryRunReport
     from statemigrate.native import BackfillPlan, Preparation, Spark

@@ -22,7 +22,7 @@ from statemigrate.formats.avro.reading import write_container
 from statemigrate.formats.json_values import json_text
 from statemigrate.formats.masking import Mask
 from statemigrate.native import looks_again
-from statemigrate.pages.rows import arrow_schema
+from statemigrate.pages import arrow_schema
 from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import require_store
 from statemigrate.state.project import Project

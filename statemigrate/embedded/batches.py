@@ -38,7 +38,7 @@ from statemigrate.errors import StorageError
 from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Facts, Note, StoreRevision, planned_revisions
 from statemigrate.files import Files, whole_number
-from statemigrate.processor.workers import reader_named
+from statemigrate.processor import reader_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -40,7 +40,7 @@ from statemigrate.embedded.task_plan import (
     retire_families,
 )
 from statemigrate.embedded.versions import claim, publish_manifest, require_stopped
-from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor import TupleKeyCodec
 
 # What is done to one partition of a stopped query, in whichever process, step by step.
 

@@ -50,14 +50,15 @@ from statemigrate.embedded.versions import WriterHeartbeat, claim
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log.events import Stamp
 from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.processor.batch_processor import BatchProcessor
-from statemigrate.processor.keys import grouping_key
-from statemigrate.processor.rows import output_type
-from statemigrate.processor.startup import Start, require_workers
-from statemigrate.processor.state_columns import check_names
-from statemigrate.processor.workers import (
+from statemigrate.processor import (
     EMBEDDED,
+    BatchProcessor,
+    Start,
+    check_names,
+    grouping_key,
     is_one_machine,
+    output_type,
+    require_workers,
 )
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from statemigrate.errors import (
     StatemigrateError,
 )
 from statemigrate.native import MigratedFunction
-from statemigrate.processor.handle import Listening, declared_variables
+from statemigrate.processor import Listening, declared_variables
 from statemigrate.quoting import argument
 
 

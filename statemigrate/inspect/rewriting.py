@@ -18,7 +18,7 @@ from statemigrate.inspect.trial_path import TrialPath
 from statemigrate.migration import Entry, MigrationPath, Step
 from statemigrate.migration.path import check_readable
 from statemigrate.migration.stages import rekeyed, upgraded_table
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.processor import TupleCodec
 
 # A script's form for tables, tried on one entry at a time.
 

@@ -116,7 +116,7 @@ def _keys(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
 
 def _compared(key: KeyMeaning) -> str:
     """What a key is computed from; of pages without their number, which the pages' record has."""
-    from statemigrate.pages.rows import BUCKET
+    from statemigrate.pages import BUCKET
 
     return _LAST_LITERAL.sub("", key.expression) if key.name == BUCKET else key.expression
 

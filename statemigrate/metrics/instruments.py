@@ -15,7 +15,7 @@ from statemigrate.errors import StatemigrateError, TransformError
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
 
-    from statemigrate.embedded.progress import BatchProgress
+    from statemigrate.embedded import BatchProgress
     from statemigrate.native import MigrationCounts
 
 

@@ -25,7 +25,7 @@ from statemigrate.native.deployed import DEPLOYED, Deployed
 from statemigrate.native.deployment_check import call_of
 from statemigrate.native.moved import check_source_path
 from statemigrate.native.operators import Which
-from statemigrate.processor.workers import reader_named
+from statemigrate.processor import reader_named
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

@@ -52,9 +52,16 @@ from statemigrate.native.listing import read_listing
 from statemigrate.native.retrying import whole
 from statemigrate.native.startup_stored import CommittedStores, read_stores
 from statemigrate.native.versions import check_kind, check_spark_version
-from statemigrate.processor.handle import Listening, declared_variables
-from statemigrate.processor.startup import Start, check_called_by_key, require_workers
-from statemigrate.processor.workers import FUNCTIONS, PROCESSORS, check_scripts
+from statemigrate.processor import (
+    FUNCTIONS,
+    PROCESSORS,
+    Listening,
+    Start,
+    check_called_by_key,
+    check_scripts,
+    declared_variables,
+    require_workers,
+)
 from statemigrate.quoting import argument
 
 Drained = dict[str, tuple[StoredFamily, ...]]

@@ -26,7 +26,7 @@ from statemigrate.pages.record import (
     record_document,
     record_name,
 )
-from statemigrate.processor.handle import DualAccessHandle, never_dropped
+from statemigrate.processor import DualAccessHandle, never_dropped
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -23,10 +23,7 @@ from statemigrate.pages.deployed import TimeMode
 from statemigrate.pages.rows import BUCKET, PACKED, pack, packed_output
 from statemigrate.pages.startup import checked, initial_state, with_bucket
 from statemigrate.pages.visit import PagedProcessor
-from statemigrate.processor.keys import grouping_key
-from statemigrate.processor.rows import output_type
-from statemigrate.processor.startup import require_workers
-from statemigrate.processor.workers import PROCESSORS
+from statemigrate.processor import PROCESSORS, grouping_key, output_type, require_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData

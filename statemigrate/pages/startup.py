@@ -51,8 +51,7 @@ from statemigrate.pages.record import (
 )
 from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.handle import struct_of
-from statemigrate.processor.startup import Start, check_called_by_key
+from statemigrate.processor import Start, check_called_by_key, struct_of
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

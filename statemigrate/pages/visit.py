@@ -20,10 +20,14 @@ from statemigrate.pages.families import FINGERPRINT, PageStores
 from statemigrate.pages.page import Page
 from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.value import LargeValues, page_value
-from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
-from statemigrate.processor.key_isolation import BetweenKeys
-from statemigrate.processor.keys import TupleKeyCodec
-from statemigrate.processor.variables import GroupingKey, dual_variable
+from statemigrate.processor import (
+    BetweenKeys,
+    GroupingKey,
+    TupleKeyCodec,
+    dual_variable,
+    few_collections,
+    keep_what_is_loaded,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -23,7 +23,7 @@ from statemigrate.checkpoint.operators import (
     kind_of,
 )
 from statemigrate.errors import StatemigrateError, StorageError
-from statemigrate.pages.record import is_large
+from statemigrate.pages import is_large
 from statemigrate.rewrite.arrow_types import row_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families

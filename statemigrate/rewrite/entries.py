@@ -24,7 +24,7 @@ from statemigrate.formats.arrow_values import is_utf8, plain_array
 from statemigrate.formats.escaped_text import first_escaped
 from statemigrate.migration.path import Step, check_readable
 from statemigrate.migration.stages import Stage, stages_of
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.processor import TupleCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,
     arrow_value,

@@ -15,7 +15,7 @@ from statemigrate.checkpoint.operators import (
     kind_of,
 )
 from statemigrate.native import is_pages
-from statemigrate.pages.record import RECORDS, PagesRecord, is_large, record_name
+from statemigrate.pages import RECORDS, PagesRecord, is_large, record_name
 from statemigrate.rewrite.aggregate_pairing import FunctionPairing
 from statemigrate.rewrite.column_pairing import (
     FamilyAddress,

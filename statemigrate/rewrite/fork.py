@@ -53,9 +53,9 @@ from statemigrate.native import (
     record_document,
     uri_of,
 )
-from statemigrate.pages.record import RECORD as PAGES
-from statemigrate.pages.record import RECORDS, read_pages_record
-from statemigrate.pages.record import record_document as pages_document
+from statemigrate.pages import RECORD as PAGES
+from statemigrate.pages import RECORDS, read_pages_record
+from statemigrate.pages import record_document as pages_document
 from statemigrate.rewrite.claims import (
     MAKING,
     MARK,

@@ -22,24 +22,29 @@ from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats.arrow_values import plain_array
 from statemigrate.native import is_pages
-from statemigrate.pages.columns import (
+from statemigrate.pages import (
+    BUCKET,
+    FAMILY,
+    FORMAT,
     LARGEST_INSIDE,
     NEVER,
+    VARIABLE,
+    Page,
+    PagesRecord,
     ReadOutside,
+    Section,
     check_size,
     elements_of,
+    fingerprint,
+    is_large,
     joined,
+    key_fingerprint,
     last_to_expire,
+    read_timer,
+    timer_entry,
 )
-from statemigrate.pages.columns import PageId as PageIdentity
-from statemigrate.pages.deployed import FAMILY, FORMAT, read_timer, timer_entry
-from statemigrate.pages.families import fingerprint
-from statemigrate.pages.page import Page, Section
-from statemigrate.pages.record import VARIABLE, PagesRecord, is_large
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import TupleKeyCodec
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.pages import PageId as PageIdentity
+from statemigrate.processor import TupleCodec, TupleKeyCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,
     list_array,

@@ -32,10 +32,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.ddl import quoted
-from statemigrate.pages.deployed import declare
-from statemigrate.pages.record import SCHEMA, PagesRecord, variable_of
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.value import LargeValues
+from statemigrate.pages import BUCKET, SCHEMA, LargeValues, PagesRecord, declare, variable_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from statemigrate.native import MARKER
-from statemigrate.pages.rows import BUCKET, PACKED_COLUMNS, pack
+from statemigrate.pages import BUCKET, PACKED_COLUMNS, pack
 from statemigrate.rewrite.plan_tree import (
     STREAM_JOIN,
     WATERMARK,

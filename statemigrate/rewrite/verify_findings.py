@@ -23,7 +23,7 @@ from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native import ATTEMPTS, StoreRecord, is_pages, name_in, paged_names
-from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
+from statemigrate.pages import PagesRecord, read_pages_record, record_name
 from statemigrate.rewrite.families import Paging, written_name
 from statemigrate.rewrite.pages import reader_of
 from statemigrate.rewrite.probe import operator_with

@@ -112,7 +112,7 @@ def require_store(checkpoint: str, store: str) -> None:
         return
     from statemigrate.checkpoint.operators import known_variables
     from statemigrate.deployment import is_family_of, store_of
-    from statemigrate.pages.record import is_marker, is_paged, records
+    from statemigrate.pages import is_marker, is_paged, records
     from statemigrate.state.protocol import no_such_store
 
     files = directory_of(checkpoint).files
@@ -220,13 +220,12 @@ def applied_by(checkpoint: str) -> Applied:
     """
     directory = directory_of(checkpoint)
     if directory.is_embedded:
-        from statemigrate.embedded.continuation import last_committed
-        from statemigrate.embedded.layout import Layout
+        from statemigrate.embedded import Layout, last_committed
 
         manifest = last_committed(Layout.over(files_to_read(checkpoint)))
         return _checksums(manifest.stores if manifest else {})
     from statemigrate.native import read_record
-    from statemigrate.pages.record import records
+    from statemigrate.pages import records
 
     # Those of its pages' operators and of others; of one store name several may tell.
     found: dict[str, dict[str, str]] = {}

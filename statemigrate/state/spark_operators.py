@@ -95,7 +95,7 @@ class StructValues:
     def __init__(self, fmt: Format) -> None:
         self.format = fmt
         # It loads PySpark, which takes longer than a look at little state.
-        from statemigrate.processor.rows import TupleCodec
+        from statemigrate.processor import TupleCodec
 
         self._codec = TupleCodec(fmt.struct_type())
 

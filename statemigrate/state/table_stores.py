@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from statemigrate.formats import Format
     from statemigrate.migration import Lineage, MigrationPath
     from statemigrate.native import StoreRecord
-    from statemigrate.pages.record import PagesRecord
+    from statemigrate.pages import PagesRecord
 
 
 class FamilyRows(Protocol):
@@ -87,7 +87,7 @@ class FormatConversion:
 
         Raises `TransformError` for a value that does not migrate.
         """
-        from statemigrate.processor.rows import TupleCodec
+        from statemigrate.processor import TupleCodec
         from statemigrate.state.plain_rows import values_array
 
         read = TupleCodec(self.source.struct_type()).to_value
@@ -391,7 +391,7 @@ class SparkCatalog:
 
     def _of_pages(self, named: Mapping[str, SparkFamily]) -> Iterator[_SparkStore]:
         from statemigrate.native import name_in
-        from statemigrate.pages.record import large_of, read_pages_record, record_name, variable_of
+        from statemigrate.pages import large_of, read_pages_record, record_name, variable_of
 
         operator = name_in(named)
         record = read_pages_record(self._files, record_name(operator))
@@ -561,7 +561,7 @@ def _is_marker(family: SparkFamily) -> bool:
     """Whether a variable tells of pages, or has them, and so is none of a user's."""
     if not is_variable(family):
         return False
-    from statemigrate.pages.record import is_marker
+    from statemigrate.pages import is_marker
 
     return is_marker(family.family.name)
 

@@ -63,8 +63,9 @@ def faults(name: str) -> Iterator[str]:
         rooms = [room for room in ROOMS if within(source, room) and not within(name, room)]
         face = max(rooms, key=len, default=None)
         if face is None:
-            if source in FACES and name != source:
-                yield f"{name} imports the face of its own room, {source}"
+            if source in FACES:
+                own = [each for each in names if f"{source}.{each}" not in PATHS]
+                yield from (f"{name} has {each} of the face of its own room" for each in own)
         elif open_to_others(source):
             continue
         elif source != face:
@@ -78,8 +79,8 @@ def faults(name: str) -> Iterator[str]:
 WITHOUT = {
     f"{TOP.name}.{room}"
     for room in (
-        "commands", "demo", "deployment", "embedded", "event_log", "files", "formats", "inspect",
-        "lenses", "meaning", "metrics", "migration", "pages", "preview", "processor",
+        "commands", "demo", "deployment", "event_log", "files", "formats", "inspect",
+        "lenses", "meaning", "metrics", "migration", "preview",
         "scripts", "state",
     )
 }  # fmt: skip

@@ -9,7 +9,7 @@ from statemigrate.demo.jobs.native import STORE, CountedBatches, chunk_of, event
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
 from statemigrate.native import OlderFamilies, plan_backfill
-from statemigrate.pages.older_families import older
+from statemigrate.pages import older
 from statemigrate.scripts import ScriptFolder
 from statemigrate.state.open import open_committed
 from statemigrate.state.project import Project
