@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.verbs import backfill, dry_run, status
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.configuration import NamedCheckpoint
-    from statemigrate.demo.run import demo
+    from statemigrate.demo import demo
     from statemigrate.embedded import (
         BatchProgress,
         EmbeddedOptions,
@@ -95,11 +95,7 @@ if TYPE_CHECKING:
         ValueMismatchError,
     )
     from statemigrate.formats import Avro, Comparison, Format, Struct, Value
-    from statemigrate.inspect.check_report import CheckReport, Finding
-    from statemigrate.inspect.dry_run import dry_run_file
-    from statemigrate.inspect.estimate import Pace
-    from statemigrate.inspect.lens_equality import Unequal
-    from statemigrate.inspect.report import DryRunReport
+    from statemigrate.inspect import CheckReport, DryRunReport, Finding, Pace, Unequal, dry_run_file
     from statemigrate.meaning.guard import guarded
     from statemigrate.metrics.instruments import EmbeddedMetrics, StatusMetrics
     from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
@@ -115,10 +111,15 @@ if TYPE_CHECKING:
         migrated,
         migration_counts,
     )
-    from statemigrate.preview.bundle import Bundle
-    from statemigrate.preview.comparison import Difference, Example
-    from statemigrate.preview.expectations import Expectations
-    from statemigrate.preview.report import Noise, Preview, PreviewedBatch
+    from statemigrate.preview import (
+        Bundle,
+        Difference,
+        Example,
+        Expectations,
+        Noise,
+        Preview,
+        PreviewedBatch,
+    )
     from statemigrate.processor import BatchProcessor
     from statemigrate.rewrite import (
         Fork,
@@ -130,8 +131,7 @@ if TYPE_CHECKING:
         fork,
     )
     from statemigrate.scripts import Details, Entry
-    from statemigrate.state.sql import SqlError
-    from statemigrate.state.tables import StateTable, StateTables, open_state
+    from statemigrate.state import SqlError, StateTable, StateTables, open_state
     from statemigrate.stateful import paged, stateful, with_backfill
 
 

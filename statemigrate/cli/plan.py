@@ -191,7 +191,7 @@ def print_plan(found: ChangePlan) -> None:
 
 
 def _about(seconds: float | None) -> str:
-    from statemigrate.inspect.report_text import rough
+    from statemigrate.inspect import rough
 
     return "" if seconds is None else f" (about {rough(seconds)})"
 

@@ -31,8 +31,7 @@ from statemigrate.cli.rewrite import asked_for, input_options, named_values
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
-    from statemigrate.preview.comparison import Difference
-    from statemigrate.preview.report import Preview
+    from statemigrate.preview import Difference, Preview
 
 _MOST = 6
 """Examples that are printed of a store."""
@@ -239,7 +238,7 @@ def _save(
 ) -> None:
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.preview import preview as run_preview
-    from statemigrate.preview.bundle import MAX_BYTES
+    from statemigrate.preview import MAX_BYTES
 
     if given["old_code"]:
         raise click.UsageError("--save takes the code of the query as --code, and no --old-code.")

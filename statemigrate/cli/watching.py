@@ -34,7 +34,7 @@ from statemigrate.commands.fleet import (
 )
 from statemigrate.commands.status import Status, StoreStatus
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.report_text import counted, rough
+from statemigrate.inspect import counted, rough
 from statemigrate.quoting import visible
 
 if TYPE_CHECKING:

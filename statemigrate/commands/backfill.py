@@ -25,16 +25,16 @@ from statemigrate.native import (
     require_control_source,
     retried,
 )
-from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.open import (
+from statemigrate.state import (
+    EmbeddedState,
+    Project,
     engine_of,
     is_embedded,
     open_committed,
+    planned,
     require_own_state,
     require_scripted,
 )
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from statemigrate.meaning.store_changes import compare_stores
 from statemigrate.migration import Lineage
 from statemigrate.pages import PagesRecord, is_marker, variable_of
 from statemigrate.rewrite import RewriteOptions, RewritePlan, WindowFinding, operator_name
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 
 def rewrite_plan(

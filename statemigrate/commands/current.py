@@ -20,8 +20,7 @@ from statemigrate.files import Files
 from statemigrate.files.open import PathOrFiles, files_to_read
 from statemigrate.migration import Lineage
 from statemigrate.native import looks_again
-from statemigrate.state.open import Scripts
-from statemigrate.state.project import Project
+from statemigrate.state import Project, Scripts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,7 @@ from statemigrate.errors import CheckpointError, rows_hidden
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
 from statemigrate.native import looks_again
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import no_such_store
-from statemigrate.state.tables import StateTables, compared
+from statemigrate.state import Project, StateTables, compared, no_such_store
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -300,7 +300,7 @@ def _retention(
             "correct what is above, or pass spark=",
         )
     from statemigrate.commands.status import status
-    from statemigrate.state.project import Project
+    from statemigrate.state import Project
 
     began = time.monotonic()
     try:

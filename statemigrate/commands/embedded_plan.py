@@ -27,7 +27,7 @@ from statemigrate.meaning.rules import with_levels
 from statemigrate.meaning.store_changes import by_scripts, compare_stores, format_ddl
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -92,7 +92,7 @@ class _Code:
 
 
 def _tried(target: NewCode, project: Project, checkpoint: str) -> _Code:
-    from statemigrate.inspect.declared_code import code_of
+    from statemigrate.inspect import code_of
 
     reference = str(target.code)
     if target.code is None or target.like or target.old_code or target.lock:

@@ -14,7 +14,7 @@ from statemigrate.commands.status import Status, StoreStatus, status, summed
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.quoting import argument
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark

@@ -52,7 +52,7 @@ from statemigrate.rewrite import (
     run_plan,
     with_forgotten,
 )
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 
 @dataclass(frozen=True)

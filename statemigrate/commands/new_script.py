@@ -31,9 +31,15 @@ from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.rekeying import KeyChange
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import directory_of, engine_of, open_committed
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import State, reported_stores, stored_store
+from statemigrate.state import (
+    Project,
+    State,
+    directory_of,
+    engine_of,
+    open_committed,
+    reported_stores,
+    stored_store,
+)
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark
@@ -328,7 +334,7 @@ def autogenerate(
     `ScriptFolder`.
     """
     folder = ScriptFolder(migrations)
-    from statemigrate.inspect.declared_code import declared_in
+    from statemigrate.inspect import declared_in
 
     chosen = _picked(declared_in(code), code, store)
     scripts = folder.survey()

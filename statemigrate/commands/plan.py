@@ -21,7 +21,7 @@ from statemigrate.meaning.store_changes import by_scripts
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
 from statemigrate.rewrite import operator_name, store_families
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from statemigrate.commands.fleet import Named

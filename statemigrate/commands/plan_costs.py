@@ -8,7 +8,7 @@ from statemigrate.checkpoint import stored_partition
 from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.checkpoint.stores import StoredPartition
 from statemigrate.files import Files
-from statemigrate.inspect.estimate import NATIVE_RATE
+from statemigrate.inspect import NATIVE_RATE
 
 _START = 8.0
 """Seconds in which a command starts Spark and ends it."""

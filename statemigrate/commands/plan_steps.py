@@ -21,7 +21,7 @@ from statemigrate.migration import BASE, Lineage
 from statemigrate.pages import PagesRecord, records
 from statemigrate.quoting import argument
 from statemigrate.rewrite import Question, RewritePlan, ScriptedFamily, state_ddl, store_families
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 _WITH_COSTS = ("live", "rewrite", "unnoticed")
 """Verdicts after which values are migrated, or rows rewritten."""

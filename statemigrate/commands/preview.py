@@ -24,22 +24,27 @@ from statemigrate.files import Files
 from statemigrate.files.open import open_files
 from statemigrate.formats.masking import Mask
 from statemigrate.native import session_of
-from statemigrate.preview.bundle import (
+from statemigrate.preview import (
     MAX_BYTES,
     Bundle,
+    BundledRecorder,
+    BundleRows,
+    Expectations,
+    History,
+    KeySample,
+    Opener,
+    Preview,
+    RecordedInput,
+    SourceRecorder,
+    batches_after,
     compare_checksums,
+    find_files,
     is_bundle,
+    last_batches,
     open_bundle,
     save_bundle,
+    workspace,
 )
-from statemigrate.preview.bundle_rows import BundleRows
-from statemigrate.preview.expectations import Expectations
-from statemigrate.preview.history import History, batches_after, last_batches
-from statemigrate.preview.inputs import RecordedInput, find_files
-from statemigrate.preview.key_sample import KeySample
-from statemigrate.preview.recording import BundledRecorder, Opener, SourceRecorder
-from statemigrate.preview.report import Preview
-from statemigrate.preview.workspace import workspace
 from statemigrate.rewrite import RewriteAnswers, RewriteOptions
 
 if TYPE_CHECKING:

@@ -16,29 +16,29 @@ from statemigrate.deployment.code import Copy, named_object, running_on_copy
 from statemigrate.errors import CheckpointError, CodeError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.files.open import files_to_read, open_files
-from statemigrate.preview.comparison import (
+from statemigrate.preview import (
     ROWS,
     Difference,
+    Expectations,
+    History,
+    Noise,
+    Preview,
+    PreviewedBatch,
+    QueryFunction,
+    RecordedInput,
+    Recorder,
+    Replayed,
     Same,
+    UnoptimizedPlan,
     compare_output,
     compare_states,
-    equal,
-)
-from statemigrate.preview.expectations import Expectations
-from statemigrate.preview.history import History
-from statemigrate.preview.inputs import RecordedInput
-from statemigrate.preview.recording import Recorder
-from statemigrate.preview.replay import (
-    QueryFunction,
-    Replayed,
     copy_fork,
+    equal,
     point_at_inputs,
     replay,
     start_fork,
 )
-from statemigrate.preview.report import Noise, Preview, PreviewedBatch
-from statemigrate.preview.report import Path as MigrationPath
-from statemigrate.preview.stream_plan import UnoptimizedPlan
+from statemigrate.preview import Path as MigrationPath
 from statemigrate.rewrite import (
     RewriteAnswers,
     RewriteOptions,
@@ -47,8 +47,7 @@ from statemigrate.rewrite import (
     input_schemas,
     session_parameters,
 )
-from statemigrate.state.project import Project
-from statemigrate.state.tables import StateTables, open_state
+from statemigrate.state import Project, StateTables, open_state
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ from statemigrate.scripts.applied import read_applied
 from statemigrate.scripts.heads import write_head
 from statemigrate.scripts.rebase import RebasedScript, rebased
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import applied_by
+from statemigrate.state import applied_by
 
 
 @dataclass(frozen=True)

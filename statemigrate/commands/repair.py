@@ -26,8 +26,7 @@ from statemigrate.files.open import open_files
 from statemigrate.native import WATCHED
 from statemigrate.quoting import argument
 from statemigrate.rewrite import ForgottenFamilyRows
-from statemigrate.state.open import engine_of
-from statemigrate.state.project import Project
+from statemigrate.state import Project, engine_of
 
 if TYPE_CHECKING:
     from statemigrate.commands.new_code import NewCode

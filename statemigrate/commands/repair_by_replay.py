@@ -24,11 +24,17 @@ from statemigrate.commands.preview_runs import CodeReader, Material, StateOption
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files.open import open_files
 from statemigrate.native import OffsetLog, require_stopped, session_of
-from statemigrate.preview.comparison import compare_states, equal
-from statemigrate.preview.replay import Replayed, copy_fork, replay, start_fork
-from statemigrate.preview.workspace import workspace
+from statemigrate.preview import (
+    Replayed,
+    compare_states,
+    copy_fork,
+    equal,
+    replay,
+    start_fork,
+    workspace,
+)
 from statemigrate.rewrite import Fork, check_stopped, fork_with_state
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -63,7 +63,7 @@ from statemigrate.rewrite import (
     window_questions,
 )
 from statemigrate.scripts.folder import survey_of
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark

@@ -52,8 +52,7 @@ from statemigrate.rewrite import (
     operator_with_pages,
     written_name,
 )
-from statemigrate.state.open import open_committed
-from statemigrate.state.project import Project
+from statemigrate.state import Project, open_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,9 +17,7 @@ from statemigrate.files.open import open_files
 from statemigrate.migration import BASE, Lineage
 from statemigrate.native import WATCHED, StoreRecord, call_of, read_record, retried
 from statemigrate.quoting import argument
-from statemigrate.state.open import open_committed, require_scripted
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import State, planned
+from statemigrate.state import Project, State, open_committed, planned, require_scripted
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark

@@ -55,7 +55,7 @@ from statemigrate.rewrite import (
     seeded_stores,
     window_questions,
 )
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,7 @@ from statemigrate.commands.arguments import require_alone, required
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.formats.masking import Mask
 from statemigrate.native import looks_again, retried
-from statemigrate.state.project import Project
-from statemigrate.state.tables import StateTables, selected
+from statemigrate.state import Project, StateTables, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from statemigrate.commands.fleet import Named, found_or_error, named_checkpoints
 from statemigrate.errors import ScriptError, StatemigrateError
 from statemigrate.files.documents import replacing
 from statemigrate.formats.examples import made_up_values
-from statemigrate.inspect.lens_equality import Equality, LensComparison
+from statemigrate.inspect import Equality, LensComparison
 from statemigrate.migration import BASE, Lineage, Migration
 from statemigrate.quoting import argument
 from statemigrate.scripts import ScriptFolder
@@ -28,8 +28,7 @@ from statemigrate.scripts.squashing import (
     parts_up_to,
 )
 from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import open_committed
-from statemigrate.state.project import Project
+from statemigrate.state import Project, open_committed
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark

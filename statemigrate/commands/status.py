@@ -26,9 +26,7 @@ from statemigrate.native import (
     unrecorded_advice,
 )
 from statemigrate.quoting import argument
-from statemigrate.state.open import Scripts
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import Document, Part, State
+from statemigrate.state import Document, Part, Project, Scripts, State
 
 if TYPE_CHECKING:
     from statemigrate.native import PlannedBackfill

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.fleet import Progress, look_at_all, named_checkpoints, unseen
 from statemigrate.commands.status import status as status_of_one
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from statemigrate.budget import OnError
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.status import Status
     from statemigrate.embedded import StoppedBackfill
-    from statemigrate.inspect.estimate import Pace
-    from statemigrate.inspect.report import DryRunReport
+    from statemigrate.inspect import DryRunReport, Pace
     from statemigrate.native import BackfillPlan, Preparation, Spark
 
 
@@ -241,7 +240,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     tried = required("dry_run", store, "a store")
     if from_file is not None:
         require_alone("dry_run", "from_file", checkpoint=checkpoint)
-        from statemigrate.inspect.dry_run import dry_run_file
+        from statemigrate.inspect import dry_run_file
 
         return dry_run_file(
             tried,

@@ -23,11 +23,14 @@ from statemigrate.formats.json_values import json_text
 from statemigrate.formats.masking import Mask
 from statemigrate.native import looks_again
 from statemigrate.pages import arrow_schema
-from statemigrate.state.entries import StoreEntries, keys_from_texts
-from statemigrate.state.open import require_store
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import Entry
-from statemigrate.state.tables import open_state
+from statemigrate.state import (
+    Entry,
+    Project,
+    StoreEntries,
+    keys_from_texts,
+    open_state,
+    require_store,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from statemigrate.scripts.heads import differing_heads
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.squashing import FOLDER
 from statemigrate.scripts.survey import Survey, survey
-from statemigrate.state.open import applied_by
+from statemigrate.state import applied_by
 
 # Whether scripts are as they were when they were applied.
 

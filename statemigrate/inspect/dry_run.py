@@ -32,7 +32,7 @@ from statemigrate.inspect.rewriting import NewKeys, RewritingTrialPath
 from statemigrate.inspect.trial import Findings, ValueTrial, added
 from statemigrate.inspect.trial_path import TrialPath, Trying, courses
 from statemigrate.migration import Lineage, Step
-from statemigrate.state.protocol import Share, Shares, State
+from statemigrate.state import Share, Shares, State
 
 Counts = Mapping[str, Mapping[int, int]]
 Progress = Callable[[int, int], None]

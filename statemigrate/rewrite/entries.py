@@ -37,8 +37,7 @@ from statemigrate.rewrite.column_pairing import is_same
 from statemigrate.rewrite.families import MatchedFamily, MatchedRows, ScriptedRows
 from statemigrate.rewrite.fields import FieldOrigin, StructChange
 from statemigrate.rewrite.questions import plain_start
-from statemigrate.state.protocol import Batches, CarriesErrors
-from statemigrate.state.spark_operators import arrow_rows
+from statemigrate.state import Batches, CarriesErrors, arrow_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -39,7 +39,7 @@ from statemigrate.rewrite.partitioning import (
 from statemigrate.rewrite.reading import StateReader
 from statemigrate.rewrite.report import Checksum
 from statemigrate.rewrite.writing import PartitionTask
-from statemigrate.state.protocol import Batches, CarriesErrors, reraising_worker_errors
+from statemigrate.state import Batches, CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

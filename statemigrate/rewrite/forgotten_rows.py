@@ -55,7 +55,7 @@ from statemigrate.rewrite.reading import (
     rewriting_session,
 )
 from statemigrate.rewrite.report import Checksum
-from statemigrate.state.protocol import reraising_worker_errors
+from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

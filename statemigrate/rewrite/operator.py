@@ -40,7 +40,7 @@ from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.report import Checksum, FamilyReport
 from statemigrate.rewrite.transform import Changes
 from statemigrate.rewrite.writing import SCHEMA, PartitionTask, Written, deliver
-from statemigrate.state.protocol import CarriesErrors, reraising_worker_errors
+from statemigrate.state import CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -57,9 +57,7 @@ from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.families import PagedFamily, Paging
 from statemigrate.rewrite.partitioning import misplaced_error, partition_of
 from statemigrate.rewrite.reading import RowReader
-from statemigrate.state.page_entries import LARGE_VALUES, KeyColumns, StoredPages
-from statemigrate.state.protocol import CarriesErrors
-from statemigrate.state.spark_operators import arrow_rows
+from statemigrate.state import LARGE_VALUES, CarriesErrors, KeyColumns, StoredPages, arrow_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -23,7 +23,7 @@ from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.reading import collected_by_one_task
 from statemigrate.rewrite.report import Checksum
-from statemigrate.state.protocol import Batches, reraising_worker_errors
+from statemigrate.state import Batches, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

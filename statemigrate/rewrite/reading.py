@@ -31,7 +31,7 @@ from statemigrate.files import Files
 from statemigrate.native import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
 from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.state.protocol import CarriesErrors
+from statemigrate.state import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -30,7 +30,7 @@ from statemigrate.migration.path import MigrationPath
 from statemigrate.native import StoreRecord
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import is_same, taken_names
-from statemigrate.state.spark_operators import stored_revision
+from statemigrate.state import stored_revision
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ from statemigrate.rewrite.fields import owned_fields
 from statemigrate.rewrite.pages import Parts, large_values, page_timers, pages_of
 from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.scripts import Scripted
-from statemigrate.state.protocol import CarriesErrors
+from statemigrate.state import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -30,7 +30,7 @@ from statemigrate.rewrite.probe import operator_with
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.report import RewriteReport, ScriptsRun
 from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
-from statemigrate.state.protocol import reraising_worker_errors
+from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

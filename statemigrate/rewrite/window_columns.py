@@ -41,7 +41,7 @@ from statemigrate.rewrite.windows import (
     WindowFinding,
     differs,
 )
-from statemigrate.state.protocol import reraising_worker_errors
+from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,9 +11,7 @@ from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
 from statemigrate.native import OlderFamilies, plan_backfill
 from statemigrate.pages import older
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.open import open_committed
-from statemigrate.state.project import Project
-from statemigrate.state.tables import open_state
+from statemigrate.state import Project, open_committed, open_state
 from statemigrate.stateful import paged
 
 if TYPE_CHECKING:
