@@ -96,9 +96,8 @@ if TYPE_CHECKING:
     )
     from statemigrate.formats import Avro, Comparison, Format, Struct, Value
     from statemigrate.inspect import CheckReport, DryRunReport, Finding, Pace, Unequal, dry_run_file
-    from statemigrate.meaning.guard import guarded
-    from statemigrate.metrics.instruments import EmbeddedMetrics, StatusMetrics
-    from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
+    from statemigrate.meaning import guarded
+    from statemigrate.metrics import EmbeddedMetrics, NativeMetrics, SourceMetrics, StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native import (
         ENVELOPE,

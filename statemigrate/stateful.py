@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
-from statemigrate.deployment import DeploymentSettings
-from statemigrate.deployment.code import is_tried, note_call
+from statemigrate.deployment import DeploymentSettings, is_tried, note_call
 from statemigrate.errors import StartupError
-from statemigrate.files.open import open_files
-from statemigrate.meaning.guard import guard_operator
+from statemigrate.files import open_files
+from statemigrate.meaning import guard_operator
 from statemigrate.native import (
     DEPLOYED,
     Undeployable,

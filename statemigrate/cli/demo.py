@@ -395,7 +395,7 @@ def demo(
     """
     options = _options(engine, events, keys, partitions, seed=seed, master=master)
     from statemigrate.demo import DemoFolder
-    from statemigrate.files.hadoop_jvm import require_java
+    from statemigrate.files import require_java
 
     require_java()
     root = kept or Path(tempfile.mkdtemp(prefix="statemigrate-demo-"))

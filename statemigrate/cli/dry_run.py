@@ -27,7 +27,7 @@ from statemigrate.cli.output import (
 )
 from statemigrate.commands.dry_run import Trials
 from statemigrate.errors import values_hidden
-from statemigrate.files.documents import replacing
+from statemigrate.files import replacing
 from statemigrate.inspect import (
     DryRunReport,
     Failure,

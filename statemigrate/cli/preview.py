@@ -274,7 +274,7 @@ def _save(
 def _write(found: Preview, html: str | None, junit: str | None) -> None:
     """Write the files that were asked for; they show state, and only their owner can read them."""
     from statemigrate.commands.preview_page import preview_junit, preview_page
-    from statemigrate.files.documents import replacing
+    from statemigrate.files import replacing
 
     for path, text_of in ((html, preview_page), (junit, preview_junit)):
         if path is not None:

@@ -29,7 +29,7 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json_text, print_rows
 from statemigrate.commands.fleet import NEEDS, Need
 from statemigrate.errors import HIDDEN, values_hidden
-from statemigrate.files.documents import replacing
+from statemigrate.files import replacing
 
 if TYPE_CHECKING:
     from statemigrate.cli.watching import ToJson, WatchedView
@@ -67,7 +67,7 @@ def print_failed(
 
 
 def _write_failures(found: Iterator[FailedValue], path: str) -> int:
-    from statemigrate.files.documents import replacing
+    from statemigrate.files import replacing
     from statemigrate.formats.json_values import json_text
 
     written = failing = 0

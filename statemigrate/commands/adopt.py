@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import CheckpointDirectory
-from statemigrate.event_log.events import Stamp, Verb
-from statemigrate.event_log.log import Note
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.event_log import Note, Stamp, Verb
+from statemigrate.files import PathOrFiles, open_files
 from statemigrate.native import WATCHED, Preparation, counting
 from statemigrate.native import adopt as add_source
 from statemigrate.native import undo_adoption as remove_source

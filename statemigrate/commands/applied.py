@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.applied import read_applied, write_applied
+from statemigrate.scripts import ScriptFolder, read_applied, write_applied
 from statemigrate.state import applied_by
 
 

@@ -14,8 +14,7 @@ from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded import Layout, StoppedBackfill, StoppedQuery, stopped
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.event_log.events import STEP, Stamp
-from statemigrate.event_log.log import Note, planned_revisions, require_writable
+from statemigrate.event_log import STEP, Note, Stamp, planned_revisions, require_writable
 from statemigrate.native import (
     BackfillLimits,
     ChunkFiles,

@@ -10,7 +10,7 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.inspect import CheckReport
 from statemigrate.inspect import check as check_folder
 from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.heads import write_heads as record_heads
+from statemigrate.scripts import write_heads as record_heads
 
 
 def check(

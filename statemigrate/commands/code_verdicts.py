@@ -13,14 +13,15 @@ from statemigrate.commands.rewrite import plan_for
 from statemigrate.errors import RewriteError, StatemigrateError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.meaning import (
+    LIVES,
     CodeMeaning,
     PlanItem,
     compare_meanings,
     compare_operators,
     compare_sources,
+    compare_states,
+    compare_stores,
 )
-from statemigrate.meaning.states import LIVES, compare_states
-from statemigrate.meaning.store_changes import compare_stores
 from statemigrate.migration import Lineage
 from statemigrate.pages import PagesRecord, is_marker, variable_of
 from statemigrate.rewrite import RewriteOptions, RewritePlan, WindowFinding, operator_name

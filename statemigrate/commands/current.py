@@ -14,10 +14,17 @@ from statemigrate.commands.fleet import found_or_error, look_at_each
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import StatemigrateError
-from statemigrate.event_log.events import OPERATOR, STORES, Change, Event, StoreChange, Verb
-from statemigrate.event_log.log import LaterStarts, newest_first
-from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles, files_to_read
+from statemigrate.event_log import (
+    OPERATOR,
+    STORES,
+    Change,
+    Event,
+    LaterStarts,
+    StoreChange,
+    Verb,
+    newest_first,
+)
+from statemigrate.files import Files, PathOrFiles, files_to_read
 from statemigrate.migration import Lineage
 from statemigrate.native import looks_again
 from statemigrate.state import Project, Scripts

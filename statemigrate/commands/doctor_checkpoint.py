@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint import CheckpointDirectory, newest_holder
 from statemigrate.commands.examination import Examined, Verdict
 from statemigrate.errors import CheckpointInUseError, StatemigrateError
-from statemigrate.files import Files, LocalFiles, whole_number
-from statemigrate.files.open import open_files
-from statemigrate.files.protocol import ALLOW_RACES, races_allowed
+from statemigrate.files import (
+    ALLOW_RACES,
+    Files,
+    LocalFiles,
+    open_files,
+    races_allowed,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +72,7 @@ def examined_checkpoint(
 def _file_system(files: Files, seconds: float) -> Examined:
     connector = "local disk"
     if not isinstance(files, LocalFiles):
-        from statemigrate.files.hadoop import HadoopFiles
+        from statemigrate.files import HadoopFiles
 
         connector = files.connector if isinstance(files, HadoopFiles) else type(files).__name__
     data = {"location": files.location, "connector": connector, "seconds": seconds}

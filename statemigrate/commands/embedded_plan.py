@@ -16,15 +16,21 @@ from statemigrate.deployment import (
     DeploymentSettings,
     StoredStore,
     fitting_lineages,
+    named_object,
+    only_looking,
     plan_store,
 )
-from statemigrate.deployment.code import named_object, only_looking
 from statemigrate.embedded import Layout, Manifest, batch_time, require_committed
 from statemigrate.errors import CodeError
 from statemigrate.files import Files
-from statemigrate.meaning import PlanItem, PlanStep
-from statemigrate.meaning.rules import with_levels
-from statemigrate.meaning.store_changes import by_scripts, compare_stores, format_ddl
+from statemigrate.meaning import (
+    PlanItem,
+    PlanStep,
+    by_scripts,
+    compare_stores,
+    format_ddl,
+    with_levels,
+)
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
 from statemigrate.state import Project

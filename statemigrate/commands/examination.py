@@ -14,8 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.hadoop_jvm import find_java, require_java
-from statemigrate.files.served import socket_parent
+from statemigrate.files import find_java, require_java, socket_parent
 from statemigrate.processor import (
     EMBEDDED,
     PROCESSORS,

@@ -12,10 +12,8 @@ from typing import Any
 from statemigrate.checkpoint import describe
 from statemigrate.commands.rewrite import require_answers
 from statemigrate.errors import RewriteError
-from statemigrate.event_log.events import STEP
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.event_log import STEP
+from statemigrate.files import Files, Remembered, open_files
 from statemigrate.migration import Lineage
 from statemigrate.native import (
     REWRITING,

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import LineageError
-from statemigrate.files.documents import replacing
+from statemigrate.files import replacing
 from statemigrate.formats.examples import made_up_values
 from statemigrate.inspect import Comparing, Equality, LensComparison, Unequal
 from statemigrate.migration import BASE, Direction, Lineage, Migration
 from statemigrate.migration import MigrationPath as Steps
 from statemigrate.native import looks_again
 from statemigrate.quoting import argument
-from statemigrate.scripts.applied import read_applied
-from statemigrate.scripts.choosing import chosen
-from statemigrate.scripts.lens_text import DeclaredScript, declared
+from statemigrate.scripts import DeclaredScript, chosen, declared, read_applied
 from statemigrate.state import Project, applied_by, open_committed, planned, require_store
 
 if TYPE_CHECKING:

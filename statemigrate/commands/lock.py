@@ -18,8 +18,7 @@ from statemigrate.commands.new_code import (
     probed,
 )
 from statemigrate.errors import CodeError
-from statemigrate.files.documents import replacing
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files, replacing
 from statemigrate.meaning import (
     CodeMeaning,
     MeaningRecord,
@@ -28,8 +27,8 @@ from statemigrate.meaning import (
     compare_operators,
     lock_text,
     read_lock,
+    with_levels,
 )
-from statemigrate.meaning.rules import with_levels
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.operators import CheckpointShape
-from statemigrate.deployment.code import named_object
-from statemigrate.deployment.stored import Call
+from statemigrate.deployment import Call, named_object
 from statemigrate.errors import CodeError, RewriteError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
-from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded_meaning
-from statemigrate.meaning.code_meaning import code_meaning
+from statemigrate.files import Files, open_files
+from statemigrate.meaning import (
+    CodeMeaning,
+    MeaningRecord,
+    code_meaning,
+    read_lock,
+    recorded_meaning,
+)
 from statemigrate.native import session_of
 from statemigrate.pages import PagesRecord, records
 from statemigrate.rewrite import (

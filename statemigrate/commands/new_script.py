@@ -27,10 +27,7 @@ from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.migration import Lineage, OpenQuestion
 from statemigrate.native import looks_again
 from statemigrate.quoting import argument
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.loading import load
-from statemigrate.scripts.rekeying import KeyChange
-from statemigrate.scripts.survey import Survey
+from statemigrate.scripts import KeyChange, ScriptFolder, Survey, load
 from statemigrate.state import (
     Project,
     State,

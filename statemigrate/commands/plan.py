@@ -13,11 +13,8 @@ from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.files import Files
-from statemigrate.files.open import files_to_read
-from statemigrate.meaning import PlanItem, PlanStep
-from statemigrate.meaning.rules import with_levels
-from statemigrate.meaning.store_changes import by_scripts
+from statemigrate.files import Files, files_to_read
+from statemigrate.meaning import PlanItem, PlanStep, by_scripts, with_levels
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
 from statemigrate.rewrite import operator_name, store_families

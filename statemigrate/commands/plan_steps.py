@@ -14,9 +14,14 @@ from statemigrate.commands.script_for_code import changes_of_stores
 from statemigrate.deployment import StoredStore, revision_in, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
-from statemigrate.meaning import CodeMeaning, PlanItem, PlanStep
-from statemigrate.meaning.rules import with_levels
-from statemigrate.meaning.store_changes import format_ddl, is_scripted
+from statemigrate.meaning import (
+    CodeMeaning,
+    PlanItem,
+    PlanStep,
+    format_ddl,
+    is_scripted,
+    with_levels,
+)
 from statemigrate.migration import BASE, Lineage
 from statemigrate.pages import PagesRecord, records
 from statemigrate.quoting import argument

@@ -18,10 +18,9 @@ from statemigrate.commands.preview_runs import (
     RewriteGiven,
     StateOptions,
 )
-from statemigrate.deployment.code import named_object
+from statemigrate.deployment import named_object
 from statemigrate.errors import CheckpointError, CodeError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.formats.masking import Mask
 from statemigrate.native import session_of
 from statemigrate.preview import (

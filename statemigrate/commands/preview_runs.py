@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs import read_entry
 from statemigrate.commands.new_code import NewCode, probed
-from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import Copy, named_object, running_on_copy
+from statemigrate.deployment import (
+    SETTINGS,
+    Copy,
+    DeploymentSettings,
+    named_object,
+    running_on_copy,
+)
 from statemigrate.errors import CheckpointError, CodeError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.open import files_to_read, open_files
+from statemigrate.files import Files, files_to_read, open_files
 from statemigrate.preview import (
     ROWS,
     Difference,

@@ -20,9 +20,8 @@ from statemigrate.embedded import (
     StoppedRepair,
     locked_for_repair,
 )
-from statemigrate.event_log.events import STEP, Stamp
-from statemigrate.event_log.log import Note, require_writable
-from statemigrate.files.open import open_files
+from statemigrate.event_log import STEP, Note, Stamp, require_writable
+from statemigrate.files import open_files
 from statemigrate.native import WATCHED
 from statemigrate.quoting import argument
 from statemigrate.rewrite import ForgottenFamilyRows

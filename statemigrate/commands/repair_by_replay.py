@@ -22,7 +22,7 @@ from statemigrate.commands.new_code import NewCode, check_inputs
 from statemigrate.commands.preview import material_of, openers_of
 from statemigrate.commands.preview_runs import CodeReader, Material, StateOptions
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.native import OffsetLog, require_stopped, session_of
 from statemigrate.preview import (
     Replayed,

@@ -20,8 +20,7 @@ from statemigrate.commands.new_code import (
     probed,
 )
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.meaning import CodeMeaning, compare_facts
 from statemigrate.migration import Lineage
 from statemigrate.native import REWRITING, check_spark_version, read_record, session_of, whole
@@ -62,7 +61,7 @@ from statemigrate.rewrite import (
     verify_files,
     window_questions,
 )
-from statemigrate.scripts.folder import survey_of
+from statemigrate.scripts import survey_of
 from statemigrate.state import Project
 
 if TYPE_CHECKING:

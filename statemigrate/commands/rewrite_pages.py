@@ -19,8 +19,7 @@ from statemigrate.checkpoint.operators import (
 from statemigrate.commands.new_code import NewCode
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import RewriteError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.documents import sealed
+from statemigrate.files import Files, sealed
 from statemigrate.migration import Lineage
 from statemigrate.native import (
     MADE,

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.commands.deployed import scripted_revision
-from statemigrate.deployment import live_path, store_of
-from statemigrate.deployment.stored import written_for
+from statemigrate.deployment import live_path, store_of, written_for
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.migration import BASE, Lineage
 from statemigrate.native import WATCHED, StoreRecord, call_of, read_record, retried
 from statemigrate.quoting import argument

@@ -34,17 +34,17 @@ from statemigrate.commands.new_script import (
     write_changes,
 )
 from statemigrate.deployment import store_of
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.meaning import CodeMeaning, OperatorMeaning
-from statemigrate.meaning.key_sources import (
+from statemigrate.meaning import (
+    CodeMeaning,
+    OperatorMeaning,
     computed_notes,
     function_questions,
     key_sources,
     merging_of,
 )
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.rekeying import KeyChange
+from statemigrate.scripts import KeyChange, ScriptFolder
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark

@@ -17,8 +17,7 @@ from statemigrate.checkpoint.operators import OperatorShape
 from statemigrate.commands.new_code import NewCode, Probed, check_inputs, meaning_files, probed
 from statemigrate.commands.rewrite import counted, new_windows, require_answers
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.native import REWRITING, check_spark_version, session_of
 from statemigrate.quoting import argument
 from statemigrate.rewrite import (

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.deployed import Behind, behind, scripted_revision
-from statemigrate.deployment import Declared, Kind, StoredFamily, StoredStore, StorePlan
-from statemigrate.deployment.stored import declared_by, gets_source
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import PathOrFiles
+from statemigrate.deployment import (
+    Declared,
+    Kind,
+    StoredFamily,
+    StoredStore,
+    StorePlan,
+    declared_by,
+    gets_source,
+)
+from statemigrate.files import Files, PathOrFiles, Remembered
 from statemigrate.migration import Lineage
 from statemigrate.native import (
     ChunkFiles,

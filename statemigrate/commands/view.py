@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.documents import replacing
+from statemigrate.files import replacing
 from statemigrate.formats import Struct
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.avro.reading import write_container

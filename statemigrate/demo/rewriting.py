@@ -37,7 +37,7 @@ from statemigrate.demo.verdict import (
     compare_rewritten,
 )
 from statemigrate.errors import CheckpointError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 
 
 class RewriteDemo:

@@ -35,8 +35,7 @@ from statemigrate.embedded.task import run_partition
 from statemigrate.embedded.task_plan import REPORT, BatchPlan, BatchSchema, report_damages
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import StorageError
-from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, StoreRevision, planned_revisions
+from statemigrate.event_log import Facts, Note, Stamp, StoreRevision, planned_revisions
 from statemigrate.files import Files, whole_number
 from statemigrate.processor import reader_named
 

@@ -48,8 +48,8 @@ from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.embedded.versions import WriterHeartbeat, claim
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.event_log.events import Stamp
-from statemigrate.files.hadoop_jvm import has_jvm
+from statemigrate.event_log import Stamp
+from statemigrate.files import has_jvm
 from statemigrate.processor import (
     EMBEDDED,
     BatchProcessor,

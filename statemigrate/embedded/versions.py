@@ -23,8 +23,7 @@ from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.layout import VERSIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.errors import CheckpointInUseError, CorruptFileError, without_credentials
-from statemigrate.files import FileEntry
-from statemigrate.files.documents import RESTORE_COPY, sealed, understood, unsealed
+from statemigrate.files import RESTORE_COPY, FileEntry, sealed, understood, unsealed
 
 # Beginning an epoch in a checkpoint of the embedded engine, also of before there were epochs.
 

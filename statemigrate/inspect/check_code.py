@@ -23,7 +23,7 @@ from statemigrate.migration.migration import takes_key
 from statemigrate.migration.path import step_of
 from statemigrate.migration.stages import Entry, Stage
 from statemigrate.quoting import argument
-from statemigrate.scripts.survey import Survey
+from statemigrate.scripts import Survey
 
 if TYPE_CHECKING:
     from statemigrate.inspect.declared_code import Code

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from inspect import unwrap
 from typing import Any
 
-from statemigrate.deployment import SETTINGS, Declared, DeploymentSettings
-from statemigrate.deployment.code import named_object, only_looking
+from statemigrate.deployment import (
+    SETTINGS,
+    Declared,
+    DeploymentSettings,
+    named_object,
+    only_looking,
+)
 from statemigrate.errors import (
     CodeError,
     StatemigrateError,

@@ -10,7 +10,7 @@ from typing import Any
 
 from statemigrate.checkpoint.operators import OperatorShape, kind_of
 from statemigrate.errors import CodeError
-from statemigrate.files.documents import (
+from statemigrate.files import (
     OBJECT,
     Maybe,
     Table,

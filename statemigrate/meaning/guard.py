@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint import MEANINGS, CheckpointDirectory
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.documents import document_checksum
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, document_checksum, open_files
 from statemigrate.meaning.changes import compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
 from statemigrate.meaning.plan_items import PlanItem

@@ -21,8 +21,7 @@ from statemigrate.rewrite import (
     PlanExpression,
     TimeWindow,
 )
-from statemigrate.scripts.rekeying import ColumnSource, Merging
-from statemigrate.scripts.source import quoted
+from statemigrate.scripts import ColumnSource, Merging, quoted
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _STRING = "string"

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.errors import StartupError, TransformError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.metrics.instruments import (
     CountsRecorder,
     NativeInstruments,

@@ -11,9 +11,7 @@ from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.checkpoint.operators import operator_names, parse_schemas, value_fields
 from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import PathOrFiles
+from statemigrate.files import Files, PathOrFiles, Remembered
 from statemigrate.native.adoption_files import Backup, OffsetFile, OffsetLog
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import ChunkFiles, paged_in

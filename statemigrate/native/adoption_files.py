@@ -22,8 +22,7 @@ from statemigrate.checkpoint.logs import (
 )
 from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files import Files, PathOrFiles, open_files
 from statemigrate.native.adoption_record import (
     FORMAT,
     AdoptionRecord,

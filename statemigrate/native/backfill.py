@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.scripts import Survey
 
 
 # What tells keys apart: their bytes in the state, not Spark's equality.

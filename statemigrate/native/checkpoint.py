@@ -37,9 +37,7 @@ from statemigrate.checkpoint.operators import (
     read_schemas,
 )
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, Remembered, open_files
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

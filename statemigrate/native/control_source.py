@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs import Offsets, file_offset
-from statemigrate.deployment.code import is_on_copy, query_checkpoint
-from statemigrate.deployment.stored import gets_source
+from statemigrate.deployment import gets_source, is_on_copy, query_checkpoint
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.formats.struct.ddl import quoted

@@ -16,8 +16,7 @@ from typing import Any
 from statemigrate.checkpoint.logs import batches_in, codec_of, names_in, read_commit, read_entry
 from statemigrate.checkpoint.stores import rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import Files, parse_json, whole_number
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files import Files, PathOrFiles, open_files, parse_json, whole_number
 
 _OPERATOR = "transformWithState"
 _METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"

@@ -26,15 +26,14 @@ from statemigrate.deployment import (
     check_targets,
     family_name,
     is_family_of,
+    is_only_looking,
+    recorded_call,
     revision_in,
+    settings_for_query,
 )
-from statemigrate.deployment.code import is_only_looking, settings_for_query
-from statemigrate.deployment.stored import recorded_call
 from statemigrate.errors import LineageError, StartupError, StatemigrateError
-from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, StoreRevision
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.event_log import Facts, Note, Stamp, StoreRevision
+from statemigrate.files import Remembered, open_files
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.rules import shape_of
 from statemigrate.migration import Lineage

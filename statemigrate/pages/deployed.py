@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from statemigrate.deployment import Declared, DeploymentSettings, StorePlan
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.event_log.log import Facts, Note, StoreRevision
+from statemigrate.event_log import Facts, Note, StoreRevision
 from statemigrate.families import Span
 from statemigrate.native import (
     ChunkFiles,

@@ -7,8 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import is_on_copy, is_only_looking, query_checkpoint
+from statemigrate.deployment import (
+    SETTINGS,
+    DeploymentSettings,
+    is_on_copy,
+    is_only_looking,
+    query_checkpoint,
+)
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.native import (
     COUNTED,

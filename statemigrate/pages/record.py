@@ -11,8 +11,7 @@ from typing import Any
 
 from statemigrate.checkpoint.operators import operator_files
 from statemigrate.deployment import StoredStore
-from statemigrate.files import Files
-from statemigrate.files.documents import sealed, understood, unsealed
+from statemigrate.files import Files, sealed, understood, unsealed
 from statemigrate.native import PAGES, is_name, is_pages, paged_names
 
 RECORD = "statemigrate/pages.json"

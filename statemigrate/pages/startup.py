@@ -23,9 +23,7 @@ from statemigrate.deployment import (
     is_family_of,
 )
 from statemigrate.errors import CorruptFileError, PageError, StartupError, StatemigrateError
-from statemigrate.files.cached import Remembered
-from statemigrate.files.documents import RESTORE_COPY
-from statemigrate.files.open import open_files
+from statemigrate.files import RESTORE_COPY, Remembered, open_files
 from statemigrate.formats.struct.ddl import quoted
 from statemigrate.migration import Lineage
 from statemigrate.native import (

@@ -17,17 +17,18 @@ from typing import Any
 from statemigrate.checkpoint import CommittedState
 from statemigrate.checkpoint.rows import sum_of_rows
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import Files
-from statemigrate.files.documents import (
+from statemigrate.files import (
     VERSION,
+    Files,
     Maybe,
     Table,
     check_shape,
+    files_to_read,
+    open_files,
     parse_json,
     sealed,
     unsealed,
 )
-from statemigrate.files.open import files_to_read, open_files
 from statemigrate.preview.bundle_rows import BundleRows
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput

@@ -27,10 +27,9 @@ from statemigrate.checkpoint.logs import (
     read_entry,
 )
 from statemigrate.checkpoint.operators import operator_files
-from statemigrate.deployment.code import Copy, running_on_copy
+from statemigrate.deployment import Copy, running_on_copy
 from statemigrate.errors import CodeError, StatemigrateError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.native import uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput

@@ -25,9 +25,17 @@ from statemigrate.errors import (
     RewriteError,
     StatemigrateError,
 )
-from statemigrate.files import Files, whole_number
-from statemigrate.files.confined import check_reachable, is_below, is_same
-from statemigrate.files.documents import check_shape, sealed, understood, unsealed
+from statemigrate.files import (
+    Files,
+    check_reachable,
+    check_shape,
+    is_below,
+    is_same,
+    sealed,
+    understood,
+    unsealed,
+    whole_number,
+)
 
 # Which machine and process this is, and whether another process of the machine still runs.
 

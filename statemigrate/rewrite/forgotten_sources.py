@@ -31,8 +31,7 @@ from statemigrate.checkpoint.operators import (
 from statemigrate.checkpoint.stores import provider_of, store_folder
 from statemigrate.deployment import is_family_of, revision_in
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.documents import check_shape, sealed, understood, unsealed
+from statemigrate.files import Files, check_shape, sealed, understood, unsealed
 from statemigrate.migration import Lineage
 from statemigrate.native import ForgottenFamily, column_families
 from statemigrate.rewrite.column_pairing import FamilyAddress

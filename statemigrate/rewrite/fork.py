@@ -35,12 +35,25 @@ from statemigrate.checkpoint.operators import (
     used_partitions,
 )
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
-from statemigrate.event_log.events import STEP, Event, Stamp, Verb
-from statemigrate.event_log.log import StoreRevision, document_after, is_document, read_event
-from statemigrate.files import Files, LocalFiles, parse_json
-from statemigrate.files.local import copy_local
-from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.files.protocol import done_at_once
+from statemigrate.event_log import (
+    STEP,
+    Event,
+    Stamp,
+    StoreRevision,
+    Verb,
+    document_after,
+    is_document,
+    read_event,
+)
+from statemigrate.files import (
+    Files,
+    LocalFiles,
+    PathOrFiles,
+    copy_local,
+    done_at_once,
+    open_files,
+    parse_json,
+)
 from statemigrate.native import (
     ADOPTIONS,
     CONTROL,

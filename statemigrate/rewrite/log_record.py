@@ -16,8 +16,7 @@ from statemigrate.checkpoint.logs import (
     taken_until,
 )
 from statemigrate.checkpoint.operators import CheckpointShape
-from statemigrate.files import Files
-from statemigrate.files.documents import Maybe, Table
+from statemigrate.files import Files, Maybe, Table
 
 if TYPE_CHECKING:
     from statemigrate.rewrite.plan import RewritePlan

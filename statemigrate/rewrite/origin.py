@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from statemigrate.checkpoint import MEANINGS, OWN, CheckpointDirectory
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.documents import check_shape, sealed, understood, unsealed
+from statemigrate.files import Files, check_shape, sealed, understood, unsealed
 from statemigrate.native import RECORD, check_readable, read_record, record_document
 from statemigrate.rewrite.claims import (
     MAKING,

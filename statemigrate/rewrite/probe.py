@@ -25,11 +25,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.logs import files_taken, folders_in
 from statemigrate.checkpoint.operators import OperatorShape
-from statemigrate.deployment.code import only_looking
-from statemigrate.deployment.stored import Call
+from statemigrate.deployment import Call, only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.formats import Struct
 from statemigrate.formats.struct.ddl import quoted
 from statemigrate.pages import BUCKET, SCHEMA, LargeValues, PagesRecord, declare, variable_of

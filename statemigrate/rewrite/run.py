@@ -27,8 +27,7 @@ from statemigrate.checkpoint.operators import (
 )
 from statemigrate.checkpoint.stores import read_snapshot
 from statemigrate.errors import RewriteError
-from statemigrate.files import FileEntry, Files, local_path
-from statemigrate.files.hadoop_jvm import has_jvm
+from statemigrate.files import FileEntry, Files, has_jvm, local_path
 from statemigrate.native import uri_of, whole
 from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord

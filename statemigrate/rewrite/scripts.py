@@ -21,7 +21,7 @@ from statemigrate.checkpoint.operators import (
     shown_key,
     user_stores,
 )
-from statemigrate.deployment.stored import family_name
+from statemigrate.deployment import family_name
 from statemigrate.errors import RewriteError
 from statemigrate.formats import Format, compare
 from statemigrate.formats.struct_format import struct_from_json

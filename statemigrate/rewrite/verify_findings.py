@@ -183,7 +183,7 @@ class LoadedState:
 
         Raises as `loading`.
         """
-        from statemigrate.files.hadoop_failures import CutOffError
+        from statemigrate.files import CutOffError
 
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -202,7 +202,7 @@ class LoadedState:
         The error is the first of `damage`, or what Spark says itself. Where the files are sound and
         the store has failed it is a `StorageError`, which says nothing of the state.
         """
-        from statemigrate.files.hadoop_failures import (
+        from statemigrate.files import (
             JAVA_ERRORS,
             chain,
             failure_of_store,

@@ -38,8 +38,7 @@ from statemigrate.checkpoint.operators import (
 from statemigrate.checkpoint.rows import KeyCodec, Rows, ValueCodec, merged_values
 from statemigrate.checkpoint.stores import SnapshotWriter, provider_of, row_layout
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.local import LocalFiles
+from statemigrate.files import Files, LocalFiles
 from statemigrate.rewrite.checks import id_before, in_order
 from statemigrate.rewrite.checksums import NAMES, RowsChecksum
 from statemigrate.rewrite.entries import MERGED, ORIGINS

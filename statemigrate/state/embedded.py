@@ -23,7 +23,7 @@ from statemigrate.embedded import (
 )
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
-from statemigrate.files.open import files_to_read
+from statemigrate.files import files_to_read
 from statemigrate.processor import TupleKeyCodec, few_collections, shown_key
 from statemigrate.state.protocol import (
     ALL,

@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import files_to_read
+from statemigrate.files import Files, Remembered, files_to_read
 from statemigrate.quoting import argument
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.deployment import StoredStore
     from statemigrate.migration import Lineage
-    from statemigrate.scripts.applied import Applied
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.scripts import Applied, Survey
     from statemigrate.state.protocol import State
 
 

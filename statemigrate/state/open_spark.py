@@ -14,7 +14,7 @@ from statemigrate.deployment import (
     complement_of,
     store_of,
 )
-from statemigrate.files.cached import Remembered
+from statemigrate.files import Remembered
 from statemigrate.migration import Lineage
 from statemigrate.native import StoreRecord, check_listed, read_record, read_stores, several
 from statemigrate.state.project import Project

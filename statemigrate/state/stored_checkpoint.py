@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint import CommittedState, OperatorFamily
 from statemigrate.checkpoint.operators import GROUP_STATE, OperatorShape
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import files_to_read
+from statemigrate.files import Remembered, files_to_read
 from statemigrate.native import SparkCheckpoint, Which
 from statemigrate.state.rows import UserRows
 

@@ -6,7 +6,7 @@ import weakref
 from functools import cached_property
 
 from statemigrate.embedded import Layout, retained_versions
-from statemigrate.files.open import files_to_read
+from statemigrate.files import files_to_read
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.plain_rows import EmbeddedRows
 from statemigrate.state.project import Project

@@ -22,7 +22,7 @@ from statemigrate.checkpoint.operators import (
     user_name,
 )
 from statemigrate.errors import TransformError
-from statemigrate.files.cached import Remembered
+from statemigrate.files import Remembered
 from statemigrate.formats import Format
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of

@@ -15,8 +15,7 @@ from statemigrate.errors import (
     rows_hidden,
     shown,
 )
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import files_to_read
+from statemigrate.files import Remembered, files_to_read
 from statemigrate.formats.arrow_values import plain_rows
 from statemigrate.formats.masking import Mask
 from statemigrate.native import is_missing

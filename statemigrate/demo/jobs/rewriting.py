@@ -18,7 +18,7 @@ from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import plain_outcomes, reported
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.rewrite import RewriteOptions, StateReader, rewriting_session, store_families
 from statemigrate.scripts import ScriptFolder
 
