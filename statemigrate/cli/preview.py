@@ -171,7 +171,7 @@ def preview(  # noqa: PLR0913 - one parameter an option
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.preview import preview as run_preview
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     if max_bytes is not None and save is None:
         raise click.UsageError("--max-bytes is for --save.")

@@ -27,7 +27,7 @@ from statemigrate.cli.output import (
     rows_of,
     sentence,
 )
-from statemigrate.formats.json_values import json_text
+from statemigrate.formats import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

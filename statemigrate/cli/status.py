@@ -68,7 +68,7 @@ def print_failed(
 
 def _write_failures(found: Iterator[FailedValue], path: str) -> int:
     from statemigrate.files import replacing
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     written = failing = 0
     with replacing(Path(path), private=True) as stream:
@@ -81,7 +81,7 @@ def _write_failures(found: Iterator[FailedValue], path: str) -> int:
 
 
 def _print_quarantined(settings: Settings, found: list[FailedValue]) -> None:
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     if settings.json:
         print_json_text(json_text([_described(each) for each in found], indent=2))
@@ -100,7 +100,7 @@ def _described(each: FailedValue) -> dict[str, Any]:
 
 
 def _key(each: FailedValue) -> str:
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     return HIDDEN if values_hidden() else json_text(each.key)
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from statemigrate.commands.browse_pages import Browsing
 from statemigrate.errors import StatemigrateError
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask
 from statemigrate.inspect import policy_of
 from statemigrate.native import looks_again, retried
 from statemigrate.quoting import html_text

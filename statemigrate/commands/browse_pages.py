@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 
 from statemigrate.commands.diff import StoreDiff, diff_of
 from statemigrate.errors import StatemigrateError, rows_hidden
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.json_values import json_text
+from statemigrate.formats import json_text, plain_rows
 from statemigrate.inspect import Bar, BarPart, counted, rendered, utc_time
 from statemigrate.state import StateTable, StateTables
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import CheckpointError, rows_hidden
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask, plain_rows
 from statemigrate.native import looks_again
 from statemigrate.state import Project, StateTables, compared, no_such_store
 

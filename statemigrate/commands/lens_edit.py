@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import LineageError
 from statemigrate.files import replacing
-from statemigrate.formats.examples import made_up_values
+from statemigrate.formats import made_up_values
 from statemigrate.inspect import Comparing, Equality, LensComparison, Unequal
 from statemigrate.migration import BASE, Direction, Lineage, Migration
 from statemigrate.migration import MigrationPath as Steps

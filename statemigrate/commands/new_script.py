@@ -21,9 +21,8 @@ from statemigrate.checkpoint.operators import (
 )
 from statemigrate.deployment import Declared, StoredStore
 from statemigrate.errors import CheckpointError, CodeError, LineageError, ScriptError
-from statemigrate.formats import Format, Struct
-from statemigrate.formats.struct.rules import shape_of
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import Format, Struct, struct_from_json
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import Lineage, OpenQuestion
 from statemigrate.native import looks_again
 from statemigrate.quoting import argument

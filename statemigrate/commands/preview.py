@@ -21,7 +21,7 @@ from statemigrate.commands.preview_runs import (
 from statemigrate.deployment import named_object
 from statemigrate.errors import CheckpointError, CodeError
 from statemigrate.files import Files, open_files
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask
 from statemigrate.native import session_of
 from statemigrate.preview import (
     MAX_BYTES,

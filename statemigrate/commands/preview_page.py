@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from statemigrate.formats.json_values import json_text
+from statemigrate.formats import json_text
 from statemigrate.inspect import counted, rendered, utc_time
 from statemigrate.preview import Difference, Preview
 from statemigrate.quoting import visible

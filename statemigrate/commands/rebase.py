@@ -9,8 +9,7 @@ from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.files import replacing
-from statemigrate.migration import Migration
-from statemigrate.migration.lineage import Fork, first_fork
+from statemigrate.migration import Fork, Migration, first_fork
 from statemigrate.quoting import argument
 from statemigrate.scripts import (
     RebasedScript,

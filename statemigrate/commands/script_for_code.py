@@ -35,7 +35,7 @@ from statemigrate.commands.new_script import (
 )
 from statemigrate.deployment import store_of
 from statemigrate.files import open_files
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import struct_from_json
 from statemigrate.meaning import (
     CodeMeaning,
     OperatorMeaning,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.arguments import require_alone, required
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask, plain_values
 from statemigrate.native import looks_again, retried
 from statemigrate.state import Project, StateTables, selected
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.fleet import Named, found_or_error, named_checkpoints
 from statemigrate.errors import ScriptError, StatemigrateError
 from statemigrate.files import replacing
-from statemigrate.formats.examples import made_up_values
+from statemigrate.formats import made_up_values
 from statemigrate.inspect import Equality, LensComparison
 from statemigrate.migration import BASE, Lineage, Migration
 from statemigrate.quoting import argument

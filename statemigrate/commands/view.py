@@ -16,11 +16,8 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import replacing
-from statemigrate.formats import Struct
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.avro.reading import write_container
-from statemigrate.formats.json_values import json_text
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask, Struct, json_text, plain_rows
+from statemigrate.formats.avro import write_container
 from statemigrate.native import looks_again
 from statemigrate.pages import arrow_schema
 from statemigrate.state import (

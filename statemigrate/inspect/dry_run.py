@@ -20,10 +20,8 @@ from statemigrate.errors import (
     values_hidden,
 )
 from statemigrate.files import parse_json
-from statemigrate.formats import Format, Value
-from statemigrate.formats.avro.reading import read_container
-from statemigrate.formats.json_values import value_from_json
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import Format, Value, struct_from_json, value_from_json
+from statemigrate.formats.avro import read_container
 from statemigrate.inspect.estimate import Pace, estimated
 from statemigrate.inspect.field_effects import shown
 from statemigrate.inspect.laws import inverses_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from statemigrate.checkpoint.operators import GROUPS, VARIABLES, kind_of
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.formats.struct.ddl import parse_ddl
+from statemigrate.formats.struct import parse_ddl
 from statemigrate.meaning.code_meaning import OperatorMeaning
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, PlanItem, short_text
 from statemigrate.meaning.spark_check import reads_struct

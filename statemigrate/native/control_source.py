@@ -15,7 +15,7 @@ from statemigrate.checkpoint.logs import Offsets, file_offset
 from statemigrate.deployment import gets_source, is_on_copy, query_checkpoint
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.formats.struct import quoted
 from statemigrate.native.adoption_record import newest_adoption
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in

@@ -35,7 +35,7 @@ from statemigrate.errors import LineageError, StartupError, StatemigrateError
 from statemigrate.event_log import Facts, Note, Stamp, StoreRevision
 from statemigrate.files import Remembered, open_files
 from statemigrate.formats import Struct
-from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable

@@ -24,7 +24,7 @@ from statemigrate.deployment import (
 )
 from statemigrate.errors import CorruptFileError, PageError, StartupError, StatemigrateError
 from statemigrate.files import RESTORE_COPY, Remembered, open_files
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.formats.struct import quoted
 from statemigrate.migration import Lineage
 from statemigrate.native import (
     MigrationCounts,

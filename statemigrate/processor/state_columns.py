@@ -23,9 +23,8 @@ from statemigrate.errors import (
     shown,
 )
 from statemigrate.families import EncodedBlockFamily, Span
-from statemigrate.formats import Format, Struct
-from statemigrate.formats.arrow_values import nullable_type, plain_array, plain_values
-from statemigrate.formats.avro.column_types import arrow_type
+from statemigrate.formats import Format, Struct, nullable_type, plain_array, plain_values
+from statemigrate.formats.avro import arrow_type
 from statemigrate.processor.arrow_rows import returned_column, returned_table
 from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.processor.rows import TupleCodec

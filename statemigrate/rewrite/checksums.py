@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows import SEED, XXHASH64, hash_of
-from statemigrate.formats.arrow_values import has_maps
+from statemigrate.formats import has_maps
 from statemigrate.rewrite.report import Checksum
 
 if TYPE_CHECKING:

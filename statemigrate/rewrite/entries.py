@@ -19,11 +19,8 @@ from statemigrate.blocks import in_blocks, size_of
 from statemigrate.checkpoint.operators import FamilyShape, StructJson
 from statemigrate.checkpoint.rows import arrow_schema, normalized
 from statemigrate.errors import TransformError
-from statemigrate.formats import Format, Value
-from statemigrate.formats.arrow_values import is_utf8, plain_array
-from statemigrate.formats.escaped_text import first_escaped
-from statemigrate.migration.path import Step, check_readable
-from statemigrate.migration.stages import Stage, stages_of
+from statemigrate.formats import Format, Value, first_escaped, is_utf8, plain_array
+from statemigrate.migration import Stage, Step, check_readable, stages_of
 from statemigrate.processor import TupleCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,

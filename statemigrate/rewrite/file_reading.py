@@ -23,8 +23,7 @@ from statemigrate.checkpoint import (
 from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape
 from statemigrate.checkpoint.stores import StoredPartition
 from statemigrate.files import LocalFiles, local_path
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.formats.escaped_text import visible
+from statemigrate.formats import plain_values, visible
 from statemigrate.rewrite.arrow_types import arrow_row, arrow_value, retyped, row_type, value_type
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.column_pairing import FamilyAddress

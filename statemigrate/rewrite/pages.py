@@ -20,7 +20,7 @@ from statemigrate.checkpoint.operators import FamilyShape, OperatorShape, is_tim
 from statemigrate.checkpoint.rows import partition_of as hashed
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
-from statemigrate.formats.arrow_values import plain_array
+from statemigrate.formats import plain_array
 from statemigrate.native import is_pages
 from statemigrate.pages import (
     BUCKET,

@@ -29,7 +29,7 @@ from statemigrate.deployment import Call, only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files, open_files
 from statemigrate.formats import Struct
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.formats.struct import quoted
 from statemigrate.pages import BUCKET, SCHEMA, LargeValues, PagesRecord, declare, variable_of
 
 if TYPE_CHECKING:

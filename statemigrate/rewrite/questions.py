@@ -19,8 +19,7 @@ from statemigrate.checkpoint.operators import (
     is_timers,
 )
 from statemigrate.errors import RewriteError, ValueMismatchError, shown
-from statemigrate.formats.json_values import value_from_json
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import struct_from_json, value_from_json
 from statemigrate.rewrite.column_pairing import (
     crosses,
     family_label,

@@ -23,10 +23,8 @@ from statemigrate.checkpoint.operators import (
 )
 from statemigrate.deployment import family_name
 from statemigrate.errors import RewriteError
-from statemigrate.formats import Format, compare
-from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.migration import Lineage
-from statemigrate.migration.path import MigrationPath
+from statemigrate.formats import Format, compare, struct_from_json
+from statemigrate.migration import Lineage, MigrationPath
 from statemigrate.native import StoreRecord
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import is_same, taken_names

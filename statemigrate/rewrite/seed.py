@@ -23,7 +23,7 @@ from statemigrate.checkpoint.operators import (
     user_stores,
 )
 from statemigrate.errors import RewriteError, UnsupportedError
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, all_families, operator_name
 from statemigrate.rewrite.families import MatchedRows

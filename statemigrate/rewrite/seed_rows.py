@@ -16,7 +16,7 @@ from statemigrate.checkpoint.operators import (
 )
 from statemigrate.errors import RewriteError, shown
 from statemigrate.files import Files
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.formats.struct import quoted
 from statemigrate.native import RECORD, record_document
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes, summed, sums

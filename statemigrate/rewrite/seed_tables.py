@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint.operators import with_labels
 from statemigrate.errors import RewriteError, shown
 from statemigrate.files import open_files
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.formats.struct import quoted
 from statemigrate.rewrite.column_pairing import is_same, is_wider, type_text
 
 if TYPE_CHECKING:

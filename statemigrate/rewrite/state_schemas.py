@@ -25,7 +25,7 @@ from statemigrate.checkpoint.operators import (
 )
 from statemigrate.deployment import SETTINGS
 from statemigrate.errors import StatemigrateError
-from statemigrate.formats.struct.ddl import ddl_of, parse_ddl
+from statemigrate.formats.struct import ddl_of, parse_ddl
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.plan_tree import PlanNode
 from statemigrate.rewrite.python_code import object_of_udf

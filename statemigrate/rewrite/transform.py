@@ -22,7 +22,7 @@ from statemigrate.checkpoint.operators import (
     with_labels,
 )
 from statemigrate.errors import RewriteError, shown
-from statemigrate.migration.stages import Stage, stages_of
+from statemigrate.migration import Stage, stages_of
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, part_of

@@ -13,7 +13,7 @@ from statemigrate.blocks import in_blocks
 from statemigrate.checkpoint.rows import arrow_array, partition_of
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.families import Span
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats import plain_values
 from statemigrate.pages import (
     Page,
     PageId,

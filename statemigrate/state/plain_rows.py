@@ -17,8 +17,7 @@ from statemigrate.checkpoint.operators import StructJson, row_json
 from statemigrate.checkpoint.rows import arrow_schema
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded import list_key
-from statemigrate.formats import Format, Value
-from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.formats import Format, Value, plain_array, plain_values
 from statemigrate.processor import TupleKeyCodec, shown_key
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.envelopes import EnvelopesOf

@@ -33,7 +33,7 @@ from statemigrate.checkpoint.rows import (
     numpy_array,
 )
 from statemigrate.errors import ValueMismatchError, shown
-from statemigrate.formats.arrow_values import plain_array
+from statemigrate.formats import plain_array
 from statemigrate.quoting import is_text
 
 EXPIRES_AT = pa.timestamp("us", tz="UTC")

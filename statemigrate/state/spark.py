@@ -15,8 +15,7 @@ from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, store_
 from statemigrate.embedded import cores, shared_out
 from statemigrate.errors import TransformError
 from statemigrate.files import Files
-from statemigrate.formats import Format, Value
-from statemigrate.formats.escaped_text import visible
+from statemigrate.formats import Format, Value, visible
 from statemigrate.migration import MigrationPath
 from statemigrate.processor import few_collections
 from statemigrate.state.protocol import (

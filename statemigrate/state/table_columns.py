@@ -13,8 +13,7 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators import StructJson
 from statemigrate.checkpoint.rows import arrow_array, arrow_schema
 from statemigrate.errors import ValueMismatchError
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask, plain_values
 from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
 from statemigrate.state.table_stores import StorePart
 

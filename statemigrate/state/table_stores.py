@@ -23,8 +23,7 @@ from statemigrate.checkpoint.operators import (
 )
 from statemigrate.errors import TransformError
 from statemigrate.files import Remembered
-from statemigrate.formats import Format
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats import Format, plain_values
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
@@ -482,7 +481,7 @@ class _OperatorStore(_SparkStore):
         lineage = None if self.is_envelope else self.catalog.lineage_of(self.name)
         if lineage is None:
             return _unmigrated(rows)
-        from statemigrate.formats.struct_format import struct_from_json
+        from statemigrate.formats import struct_from_json
         from statemigrate.native import StoreRecord
         from statemigrate.state.spark_operators import stored_revision
 
@@ -570,6 +569,6 @@ def _format_of(rows: UserRows, lineage: Lineage | None, revision: str) -> Format
     """The format of a family: the script's where it has the same values, else the stored one."""
     if lineage is not None and revision in lineage:
         return lineage.format_of(revision)
-    from statemigrate.formats.struct_format import struct_from_json
+    from statemigrate.formats import struct_from_json
 
     return struct_from_json(rows.value)

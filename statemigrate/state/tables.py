@@ -16,8 +16,7 @@ from statemigrate.errors import (
     shown,
 )
 from statemigrate.files import Remembered, files_to_read
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask, plain_rows
 from statemigrate.native import is_missing
 from statemigrate.quoting import html_text
 from statemigrate.state.entries import StoreEntries, keys_from_texts

@@ -77,13 +77,6 @@ def faults(name: str) -> Iterator[str]:
             yield from (f"{name}: {face} gives no {each}" for each in names if each not in given)
 
 
-WITHOUT = {
-    f"{TOP.name}.{room}"
-    for room in (
-        "formats",
-        "lenses", "migration",
-    )
-}  # fmt: skip
 # Rooms that have no face of their own, and who imports their modules.
 OPEN = {
     # The face of the commands is that of the package.
@@ -94,9 +87,7 @@ OPEN = {
 
 
 def is_open(room: str, name: str) -> bool:
-    return any(within(room, x) for x in WITHOUT) or any(
-        within(name, each) for each in OPEN.get(room, ())
-    )
+    return any(within(name, each) for each in OPEN.get(room, ()))
 
 
 def test_modules_import_other_rooms_only_by_their_faces():
