@@ -14,10 +14,15 @@ class Face(ModuleType):
     _homes: Mapping[str, str]
 
     def __getattr__(self, name: str) -> object:
-        if name not in self._homes:
+        home = self._homes.get(name)
+        if home is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         # Nothing is stored here: what a test puts in the place of a name is found through its face.
-        return getattr(import_module(self._homes[name]), name)
+        module = sys.modules.get(home)
+        # Importing it again waits for a thread that is at it; a command asks a thousand times.
+        if module is None or not hasattr(module, name):
+            module = import_module(home)
+        return getattr(module, name)
 
     def __setattr__(self, name: str, value: object) -> None:
         # Python makes a module that is imported an attribute of its package. One that has the name
