@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         settings_for_query,
     )
     from statemigrate.deployment.plan import (
-        GuardedFamily,
         StorePlan,
         access_for,
         dual_access,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
         live_path,
         migrates_in_background,
         missing_path,
-        only_by_rewriting,
         plan_store,
     )
     from statemigrate.deployment.stored import (
@@ -73,8 +71,8 @@ else:
                 "query_checkpoint running_on_copy settings_for_query"
             ),
             "plan": (
-                "GuardedFamily StorePlan access_for dual_access fitting_lineages live_path "
-                "migrates_in_background missing_path only_by_rewriting plan_store"
+                "StorePlan access_for dual_access fitting_lineages live_path "
+                "migrates_in_background missing_path plan_store"
             ),
             "stored": (
                 "SETTINGS Call Declared DeploymentSettings Kind Occupancy StoreFacts "

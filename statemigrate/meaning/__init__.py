@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         key_sources,
         merging_of,
     )
-    from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep, Verdict
+    from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep
     from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning
     from statemigrate.meaning.rules import RULES, with_levels
     from statemigrate.meaning.states import LIVES, compare_states
@@ -48,7 +48,7 @@ else:
             "code_meaning": "CodeMeaning OperatorMeaning code_meaning lock_text read_lock",
             "guard": "guard_operator guarded",
             "key_sources": "computed_notes function_questions key_sources merging_of",
-            "plan_items": "VERDICTS PlanItem PlanStep Verdict",
+            "plan_items": "VERDICTS PlanItem PlanStep",
             "recorded": "MeaningRecord recorded_meaning",
             "rules": "RULES with_levels",
             "states": "LIVES compare_states",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,14 @@ def _is_name(node: ast.AST) -> bool:
     return isinstance(node, ast.Name)
 
 
-def imports(name: str) -> Iterator[tuple[str, list[str]]]:
+@cache
+def imports(name: str) -> list[tuple[str, list[str]]]:
     """What a module imports of the package, at any depth of its code: from where, which names."""
-    for node in ast.walk(TREES[name]):
+    return [*imported(TREES[name], name)]
+
+
+def imported(tree: ast.Module, name: str) -> Iterator[tuple[str, list[str]]]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} has a relative import"
             if within(node.module or "", TOP.name):
@@ -137,6 +143,20 @@ def test_a_face_gives_type_checkers_and_python_the_same_names(face):
             if home in ROOMS or not isinstance(each, ast.ImportFrom | ast.Import)
         ]
         assert name in bound(own), (name, home)
+
+
+@pytest.mark.parametrize("face", [each for each in FACES if each != "statemigrate.formats"])
+def test_a_face_gives_no_name_that_nobody_asks_for(face):
+    """Migration scripts import formats too, and not from one list of names."""
+    asked = {
+        each
+        for name in PATHS
+        if not within(name, face)
+        for source, names in imports(name)
+        if source == face
+        for each in names
+    }
+    assert {*importlib.import_module(face)._homes} - asked == set()
 
 
 ALONE = """
