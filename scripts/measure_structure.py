@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -103,17 +104,29 @@ class Module:
         """How many ``assert`` statements it has."""
         return sum(isinstance(node, ast.Assert) for node in ast.walk(self.tree))
 
+    @cached_property
+    def gives(self) -> dict[str, str]:
+        """The names that it gives as a face which loads late, and the module that each is from."""
+        return {
+            alias.name: str(node.module)
+            for choice in self.tree.body
+            if isinstance(choice, ast.If) and choice.orelse
+            for node in choice.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
     @property
-    def imported(self) -> set[str]:
-        """The dotted names that it imports from the package, at any depth of its code."""
-        found = set()
+    def imported(self) -> Iterator[tuple[str, str]]:
+        """What it imports from the package, at any depth of its code: a module, and a name in it.
+
+        Importing the package is importing none of its modules: its public names load late.
+        """
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
-                found |= {str(node.module), *(f"{node.module}.{a.name}" for a in node.names)}
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}."):
+                yield from ((str(node.module), a.name) for a in node.names)
             elif isinstance(node, ast.Import):
-                found |= {a.name for a in node.names if a.name.startswith(PACKAGE)}
-        # Importing the package is importing none of its modules: its public names load late.
-        return found - {PACKAGE}
+                yield from ((a.name, "") for a in node.names if a.name.startswith(f"{PACKAGE}."))
 
 
 def words_of(name: str) -> set[str]:
@@ -121,11 +134,24 @@ def words_of(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
+def loaded(modules: dict[str, Module], begin: str) -> Iterator[str]:
+    """The modules that the imports of one load. Of a face which loads late, those of the names."""
+    for source, name in modules[begin].imported:
+        if modules[begin].gives.get(name) == source:
+            continue
+        at = source
+        yield at
+        while at in modules and name in modules[at].gives:
+            at = modules[at].gives[name]
+            yield at
+        yield f"{at}.{name}"
+
+
 def reached(modules: dict[str, Module], begin: str) -> int:
     """How many modules one of them imports, through others too."""
     seen, waiting = {begin}, [begin]
     while waiting:
-        fresh = {name for name in modules[waiting.pop()].imported if name in modules} - seen
+        fresh = {name for name in loaded(modules, waiting.pop()) if name in modules} - seen
         seen |= fresh
         waiting += fresh
     return len(seen) - 1

@@ -6,10 +6,9 @@ neither Spark nor RocksDB nor alembic. Every verb of the command line is here un
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from statemigrate.faces import Face, make_face
 
 if TYPE_CHECKING:
     from statemigrate.budget import BackfillOptions
@@ -66,11 +65,14 @@ if TYPE_CHECKING:
     from statemigrate.commands.verbs import backfill, dry_run, status
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.configuration import NamedCheckpoint
-    from statemigrate.demo.run import demo
-    from statemigrate.embedded.offline import StoppedBackfill
-    from statemigrate.embedded.options import EmbeddedOptions
-    from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
+    from statemigrate.demo import demo
+    from statemigrate.embedded import (
+        BatchProgress,
+        EmbeddedOptions,
+        EmbeddedQuery,
+        RunningQuery,
+        StoppedBackfill,
+    )
     from statemigrate.errors import (
         CheckpointError,
         CheckpointInUseError,
@@ -92,120 +94,122 @@ if TYPE_CHECKING:
         ValueMismatchError,
     )
     from statemigrate.formats import Avro, Comparison, Format, Struct, Value
-    from statemigrate.inspect.check_report import CheckReport, Finding
-    from statemigrate.inspect.dry_run import dry_run_file
-    from statemigrate.inspect.estimate import Pace
-    from statemigrate.inspect.lens_equality import Unequal
-    from statemigrate.inspect.report import DryRunReport
-    from statemigrate.meaning.guard import guarded
-    from statemigrate.metrics.instruments import EmbeddedMetrics, StatusMetrics
-    from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
+    from statemigrate.inspect import CheckReport, DryRunReport, Finding, Pace, Unequal, dry_run_file
+    from statemigrate.meaning import guarded
+    from statemigrate.metrics import EmbeddedMetrics, NativeMetrics, SourceMetrics, StatusMetrics
     from statemigrate.migration import Lineage, Migration
-    from statemigrate.native.adoption import Preparation
-    from statemigrate.native.backfill import BackfillPlan
-    from statemigrate.native.backfill_listener import BackfillFigures, BackfillListener
-    from statemigrate.native.backfill_progress import BackfillStatus
-    from statemigrate.native.decorator import fenced, migrated
-    from statemigrate.native.deployed import migration_counts
-    from statemigrate.native.functions import ENVELOPE
-    from statemigrate.preview.bundle import Bundle
-    from statemigrate.preview.comparison import Difference, Example
-    from statemigrate.preview.expectations import Expectations
-    from statemigrate.preview.report import Noise, Preview, PreviewedBatch
-    from statemigrate.processor.batch_processor import BatchProcessor
-    from statemigrate.rewrite.fork import Fork, fork
-    from statemigrate.rewrite.plan import RewritePlan
-    from statemigrate.rewrite.questions import RewriteAnswers
-    from statemigrate.rewrite.report import RewriteReport
-    from statemigrate.rewrite.sources import RewriteOptions
-    from statemigrate.rewrite.verify import Verified
+    from statemigrate.native import (
+        ENVELOPE,
+        BackfillFigures,
+        BackfillListener,
+        BackfillPlan,
+        BackfillStatus,
+        Preparation,
+        fenced,
+        migrated,
+        migration_counts,
+    )
+    from statemigrate.preview import (
+        Bundle,
+        Difference,
+        Example,
+        Expectations,
+        Noise,
+        Preview,
+        PreviewedBatch,
+    )
+    from statemigrate.processor import BatchProcessor
+    from statemigrate.rewrite import (
+        Fork,
+        RewriteAnswers,
+        RewriteOptions,
+        RewritePlan,
+        RewriteReport,
+        Verified,
+        fork,
+    )
     from statemigrate.scripts import Details, Entry
-    from statemigrate.state.sql import SqlError
-    from statemigrate.state.tables import StateTable, StateTables, open_state
+    from statemigrate.state import SqlError, StateTable, StateTables, open_state
     from statemigrate.stateful import paged, stateful, with_backfill
+else:
 
+    class _Package(Face):
+        """The package itself, which says what to install where PySpark is missing."""
 
-_NAMES = {
-    "statemigrate.budget": "BackfillOptions",
-    "statemigrate.commands.applied": "record_applied",
-    "statemigrate.commands.backfill": "Retirement backfill_status pause_backfill",
-    "statemigrate.commands.current": ("Current CurrentOf CurrentStore Log LogEntry LogOf"),
-    "statemigrate.commands.deployed": "Behind",
-    "statemigrate.commands.browse": "BrowseServer browse browse_page",
-    "statemigrate.commands.diff": "diff StateDiff StoreDiff",
-    "statemigrate.commands.doctor": "doctor",
-    "statemigrate.commands.dry_run": "dry_run_all dry_run_file Trial Trials",
-    "statemigrate.commands.examination": "Diagnosis Examined",
-    "statemigrate.commands.explain": "explain Explanation",
-    "statemigrate.commands.fleet": "Fleet Look status_of_all",
-    "statemigrate.commands.new_checkpoint": "rewrite",
-    "statemigrate.commands.new_code": "NewCode",
-    "statemigrate.commands.new_script": "autogenerate autogenerate_like baseline NewScript",
-    "statemigrate.commands.script_for_code": "autogenerate_for",
-    "statemigrate.commands.change_plan": "ChangePlan NamedPlan Plans",
-    "statemigrate.commands.lens_edit": "LensEdit",
-    "statemigrate.commands.lock": "Locked",
-    "statemigrate.commands.plan": "plan",
-    "statemigrate.commands.plan_page": "plan_page",
-    "statemigrate.commands.preview": "preview",
-    "statemigrate.commands.quarantine": "FailedValue",
-    "statemigrate.commands.rebase": "Rebase",
-    "statemigrate.commands.repair": "Repair RepairFinding",
-    "statemigrate.commands.rewrite": "Fork fork Rewriting",
-    "statemigrate.commands.rollback": "Rollback rollback RollbackStore",
-    "statemigrate.commands.script_verbs": "check history new",
-    "statemigrate.commands.scripts": "init",
-    "statemigrate.commands.seed": "Seeding",
-    "statemigrate.commands.sql": "Selected sql",
-    "statemigrate.commands.squash": "Squash",
-    "statemigrate.commands.status": "ComplementStatus FamilyStatus Status StoreStatus",
-    "statemigrate.commands.status_page": "status_page",
-    "statemigrate.commands.verbs": "backfill dry_run status",
-    "statemigrate.commands.view": "export Exported ExportError get",
-    "statemigrate.configuration": "NamedCheckpoint",
-    "statemigrate.demo.run": "demo",
-    "statemigrate.embedded.offline": "StoppedBackfill",
-    "statemigrate.embedded.options": "EmbeddedOptions",
-    "statemigrate.embedded.progress": "BatchProgress",
-    "statemigrate.embedded.query": "EmbeddedQuery RunningQuery",
-    "statemigrate.errors": (
-        "CheckpointError CheckpointInUseError CodeError CorruptFileError ForeignFileError "
-        "FormatError LineageError MissingPackageError PageError ProcessorError "
-        "RewriteError ScriptError StartupError StatemigrateError StorageError "
-        "TransformError UnsupportedError ValueMismatchError"
-    ),
-    "statemigrate.formats": "Avro Comparison Format Struct Value",
-    "statemigrate.inspect.check_report": "CheckReport Finding",
-    "statemigrate.inspect.lens_equality": "Unequal",
-    "statemigrate.inspect.estimate": "Pace",
-    "statemigrate.inspect.report": "DryRunReport",
-    "statemigrate.meaning.guard": "guarded",
-    "statemigrate.metrics.instruments": "EmbeddedMetrics StatusMetrics",
-    "statemigrate.metrics.listeners": "NativeMetrics SourceMetrics",
-    "statemigrate.migration": "Lineage Migration",
-    "statemigrate.native.adoption": "Preparation",
-    "statemigrate.native.backfill": "BackfillPlan",
-    "statemigrate.native.backfill_listener": "BackfillFigures BackfillListener",
-    "statemigrate.native.backfill_progress": "BackfillStatus",
-    "statemigrate.native.decorator": "fenced migrated",
-    "statemigrate.native.deployed": "migration_counts",
-    "statemigrate.native.functions": "ENVELOPE",
-    "statemigrate.preview.bundle": "Bundle",
-    "statemigrate.preview.comparison": "Difference Example",
-    "statemigrate.preview.expectations": "Expectations",
-    "statemigrate.preview.report": "Noise Preview PreviewedBatch",
-    "statemigrate.processor.batch_processor": "BatchProcessor",
-    "statemigrate.rewrite.plan": "RewritePlan",
-    "statemigrate.rewrite.questions": "RewriteAnswers",
-    "statemigrate.rewrite.report": "RewriteReport",
-    "statemigrate.rewrite.sources": "RewriteOptions",
-    "statemigrate.rewrite.verify": "Verified",
-    "statemigrate.scripts": "Details Entry",
-    "statemigrate.state.sql": "SqlError",
-    "statemigrate.state.tables": "open_state StateTable StateTables",
-    "statemigrate.stateful": "paged stateful with_backfill",
-}
-_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+        def __getattr__(self, name: str) -> object:
+            try:
+                return super().__getattr__(name)
+            except ImportError as error:
+                from statemigrate.errors import without_pyspark
+
+                raise without_pyspark(error) or error from error
+
+    make_face(
+        __name__,
+        {
+            "budget": "BackfillOptions",
+            "commands.applied": "record_applied",
+            "commands.backfill": "Retirement backfill_status pause_backfill",
+            "commands.browse": "BrowseServer browse browse_page",
+            "commands.change_plan": "ChangePlan NamedPlan Plans",
+            "commands.current": "Current CurrentOf CurrentStore Log LogEntry LogOf",
+            "commands.deployed": "Behind",
+            "commands.diff": "StateDiff StoreDiff diff",
+            "commands.doctor": "doctor",
+            "commands.dry_run": "Trial Trials dry_run_all",
+            "commands.examination": "Diagnosis Examined",
+            "commands.explain": "Explanation explain",
+            "commands.fleet": "Fleet Look status_of_all",
+            "commands.lens_edit": "LensEdit",
+            "commands.lock": "Locked",
+            "commands.new_checkpoint": "rewrite",
+            "commands.new_code": "NewCode",
+            "commands.new_script": "NewScript autogenerate autogenerate_like baseline",
+            "commands.plan": "plan",
+            "commands.plan_page": "plan_page",
+            "commands.preview": "preview",
+            "commands.quarantine": "FailedValue",
+            "commands.rebase": "Rebase",
+            "commands.repair": "Repair RepairFinding",
+            "commands.rewrite": "Rewriting",
+            "commands.rollback": "Rollback RollbackStore rollback",
+            "commands.script_for_code": "autogenerate_for",
+            "commands.script_verbs": "check history new",
+            "commands.scripts": "init",
+            "commands.seed": "Seeding",
+            "commands.sql": "Selected sql",
+            "commands.squash": "Squash",
+            "commands.status": "ComplementStatus FamilyStatus Status StoreStatus",
+            "commands.status_page": "status_page",
+            "commands.verbs": "backfill dry_run status",
+            "commands.view": "ExportError Exported export get",
+            "configuration": "NamedCheckpoint",
+            "demo": "demo",
+            "embedded": "BatchProgress EmbeddedOptions EmbeddedQuery RunningQuery StoppedBackfill",
+            "errors": (
+                "CheckpointError CheckpointInUseError CodeError CorruptFileError "
+                "ForeignFileError FormatError LineageError MissingPackageError PageError "
+                "ProcessorError RewriteError ScriptError StartupError StatemigrateError "
+                "StorageError TransformError UnsupportedError ValueMismatchError"
+            ),
+            "formats": "Avro Comparison Format Struct Value",
+            "inspect": "CheckReport DryRunReport Finding Pace Unequal dry_run_file",
+            "meaning": "guarded",
+            "metrics": "EmbeddedMetrics NativeMetrics SourceMetrics StatusMetrics",
+            "migration": "Lineage Migration",
+            "native": (
+                "ENVELOPE BackfillFigures BackfillListener BackfillPlan BackfillStatus "
+                "Preparation fenced migrated migration_counts"
+            ),
+            "preview": "Bundle Difference Example Expectations Noise Preview PreviewedBatch",
+            "processor": "BatchProcessor",
+            "rewrite": "Fork RewriteAnswers RewriteOptions RewritePlan RewriteReport Verified fork",
+            "scripts": "Details Entry",
+            "state": "SqlError StateTable StateTables open_state",
+            "stateful": "paged stateful with_backfill",
+        },
+        _Package,
+    )
 
 __all__ = [
     "ENVELOPE",
@@ -357,33 +361,3 @@ __all__ = [
     "status_page",
     "with_backfill",
 ]
-
-
-class _Package(ModuleType):
-    """The package itself, on which a public name is never one of its rooms.
-
-    Python makes a room that is imported an attribute of its package. One that has the name of a
-    verb would be found then in the verb's place; it is imported by its whole name as before.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'statemigrate' has no attribute {name!r}")
-    try:
-        return getattr(import_module(_HOMES[name]), name)
-    except ImportError as error:
-        from statemigrate.errors import without_pyspark
-
-        raise without_pyspark(error) or error from error
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -30,7 +30,7 @@ from statemigrate.migration import MigrationPath
 if TYPE_CHECKING:
     from statemigrate.complements import Complements
     from statemigrate.lenses import Complement
-    from statemigrate.migration.column_way import ColumnWay
+    from statemigrate.migration import ColumnWay
 
 V = TypeVar("V")
 _NO_KEY: Any = object()

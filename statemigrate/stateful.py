@@ -12,18 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.adopt import adopt
-from statemigrate.deployment import DeploymentSettings
-from statemigrate.deployment.code import is_tried, note_call
+from statemigrate.deployment import DeploymentSettings, is_tried, note_call
 from statemigrate.errors import StartupError
-from statemigrate.files.open import open_files
-from statemigrate.meaning.guard import guard_operator
-from statemigrate.native.adoption_checks import has_named_sources, has_room, native_log
-from statemigrate.native.control_source import is_migrated, with_backfill_source
-from statemigrate.native.decorator import mark
-from statemigrate.native.deployed import DEPLOYED, Undeployable
-from statemigrate.pages.query import run_on_pages
+from statemigrate.files import open_files
+from statemigrate.meaning import guard_operator
+from statemigrate.native import (
+    DEPLOYED,
+    Undeployable,
+    has_named_sources,
+    has_room,
+    is_migrated,
+    mark,
+    native_log,
+    with_backfill_source,
+)
+from statemigrate.pages import run_on_pages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData

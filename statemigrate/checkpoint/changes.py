@@ -13,11 +13,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
-from statemigrate.checkpoint.rows.keys import families_of
+from statemigrate.checkpoint.rows import Rows, families_of, numpy_array
 from statemigrate.checkpoint.state import OperatorFamily
-from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.provider import StoreReader, provider_of
+from statemigrate.checkpoint.stores import StoreReader, StoreVersion, provider_of
 
 Raw = tuple[Rows, Rows]
 """Keys and their values, as a store has them."""

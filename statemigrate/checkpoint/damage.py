@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.catalogue import used_partitions
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.logs import batches_in, names_in
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape, used_partitions
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.state import stored_family, stored_partition
 from statemigrate.errors import CheckpointError
@@ -76,7 +75,7 @@ def _hash(
     files: Files, shape: CheckpointShape, operator: OperatorShape, place: int, partition: int
 ) -> int:
     # Hashing loads Arrow's functions.
-    from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
+    from statemigrate.checkpoint.rows import sum_of_rows
 
     store, total = operator.stores[place], 0
     parts = (stored_partition(files, shape, operator, place, partition),) * (partition + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
-from statemigrate.files import Files, whole_number
-from statemigrate.files.documents import sealed, unsealed
+from statemigrate.files import Files, sealed, unsealed, whole_number
 
 EPOCHS = "statemigrate/epochs"
 """A file for each start of a writer, below the checkpoint."""

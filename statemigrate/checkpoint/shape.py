@@ -11,13 +11,23 @@ from collections.abc import Mapping
 from functools import partial
 
 from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry, read_commit, read_entry
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.settings import codec_of, is_avro
-from statemigrate.checkpoint.operators.catalogue import used_partitions
-from statemigrate.checkpoint.operators.described import read_operator
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.stores.provider import provider_of
+from statemigrate.checkpoint.logs import (
+    CommitEntry,
+    OffsetEntry,
+    batches_in,
+    codec_of,
+    is_avro,
+    names_in,
+    read_commit,
+    read_entry,
+)
+from statemigrate.checkpoint.operators import (
+    CheckpointShape,
+    OperatorShape,
+    read_operator,
+    used_partitions,
+)
+from statemigrate.checkpoint.stores import provider_of
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 

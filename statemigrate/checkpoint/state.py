@@ -16,25 +16,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.blocks import BYTES_IN_BLOCK
-from statemigrate.checkpoint.logs.settings import is_avro
-from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
-from statemigrate.checkpoint.operators.described import read_operator_entry, read_schema_files
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.logs import is_avro
+from statemigrate.checkpoint.operators import (
     CheckpointShape,
     FamilyShape,
     OperatorShape,
     StoreShape,
     StructJson,
     labels,
+    partition_columns,
+    read_operator_entry,
+    read_schema_files,
     row_json,
+    used_partitions,
 )
-from statemigrate.checkpoint.rows.buffers import Rows, arrow_array
-from statemigrate.checkpoint.rows.hashing import partition_of
-from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
-from statemigrate.checkpoint.rows.values import ValueCodec
+from statemigrate.checkpoint.rows import (
+    FAMILY,
+    KeyCodec,
+    Rows,
+    ValueCodec,
+    arrow_array,
+    families_of,
+    partition_of,
+)
 from statemigrate.checkpoint.shape import describe
-from statemigrate.checkpoint.stores.files import StoredPartition, StoreVersion, store_folder
-from statemigrate.checkpoint.stores.provider import provider_of, row_layout
+from statemigrate.checkpoint.stores import (
+    StoredPartition,
+    StoreVersion,
+    provider_of,
+    row_layout,
+    store_folder,
+)
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files
 

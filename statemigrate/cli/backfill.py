@@ -32,9 +32,8 @@ from statemigrate.quoting import argument, visible
 if TYPE_CHECKING:
     from statemigrate.commands.backfill import Retirement
     from statemigrate.commands.fleet import Progress
-    from statemigrate.embedded.offline import StoppedBackfill
-    from statemigrate.native.adoption import FileChange, Preparation
-    from statemigrate.native.backfill import BackfillPlan
+    from statemigrate.embedded import StoppedBackfill
+    from statemigrate.native import BackfillPlan, FileChange, Preparation
 
 
 # `backfill --prepare`: makes room in an existing query's checkpoint for the backfill's source.
@@ -276,7 +275,7 @@ def backfill(  # noqa: PLR0913 - one parameter an option
     paced = options["share"] is not None or options["keys_per_second"] is not None
     if paced and options["keys_per_chunk"] is not None:
         raise click.UsageError("--keys-per-chunk excludes --share and --keys-per-second.")
-    from statemigrate.state.open import is_embedded
+    from statemigrate.state import is_embedded
 
     if pause and is_embedded(checkpoint):
         raise click.UsageError(
@@ -293,8 +292,8 @@ def _run(settings: Settings, checkpoint: str, **options: Any) -> None:
     from statemigrate.cli.output import progress_bar
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.verbs import backfill as migrate
-    from statemigrate.embedded.offline import StoppedBackfill
-    from statemigrate.state.open import is_embedded
+    from statemigrate.embedded import StoppedBackfill
+    from statemigrate.state import is_embedded
 
     bar = progress_bar("values", shown=not settings.json)
     far = _Far(is_embedded(checkpoint))

@@ -59,7 +59,7 @@ def browse(
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.browse import browse as serve
     from statemigrate.commands.browse import browse_page
-    from statemigrate.files.documents import replacing
+    from statemigrate.files import replacing
 
     known = configuration()
     with spark_when_needed() as spark:

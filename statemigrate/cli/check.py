@@ -22,7 +22,7 @@ from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from statemigrate.commands.lock import Locked
-    from statemigrate.inspect.check_report import CheckReport
+    from statemigrate.inspect import CheckReport
 
 
 # `check --lock`: compares the meaning of code with a lock file, or records it.

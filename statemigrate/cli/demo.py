@@ -17,31 +17,28 @@ from rich.table import Table
 
 from statemigrate.cli.options import Settings, shared_options
 from statemigrate.cli.output import console, print_json
-from statemigrate.demo.stage import BatchOutcome
-from statemigrate.demo.story import (
+from statemigrate.demo import (
     ActBegun,
     BatchDone,
+    BatchOutcome,
+    Figures,
     Finished,
+    KeyComparison,
     Killed,
     PlainBatchDone,
     Previewed,
-    Refused,
-    Rewritten,
-    Step,
-)
-from statemigrate.demo.verdict import (
-    Figures,
-    KeyComparison,
     PreviewedChange,
     PreviewFigures,
+    Refused,
     RewriteFigures,
     RewritingFigures,
+    Rewritten,
+    Step,
 )
 from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:
-    from statemigrate.demo.options import DemoOptions
-    from statemigrate.demo.paths import DemoFolder
+    from statemigrate.demo import DemoFolder, DemoOptions
 
 
 # How `demo --engine rewrite` looks, where it differs from the others.
@@ -397,8 +394,8 @@ def demo(
     says. Exit code 1 if there is any difference.
     """
     options = _options(engine, events, keys, partitions, seed=seed, master=master)
-    from statemigrate.demo.paths import DemoFolder
-    from statemigrate.files.hadoop_jvm import require_java
+    from statemigrate.demo import DemoFolder
+    from statemigrate.files import require_java
 
     require_java()
     root = kept or Path(tempfile.mkdtemp(prefix="statemigrate-demo-"))
@@ -418,7 +415,7 @@ def demo(
 
 
 def _leave(folder: DemoFolder, root: Path, settings: Settings, *, is_kept: bool) -> None:
-    from statemigrate.demo.run import keep, next_commands
+    from statemigrate.demo import keep, next_commands
 
     if is_kept:
         keep(folder)
@@ -433,7 +430,7 @@ def _leave(folder: DemoFolder, root: Path, settings: Settings, *, is_kept: bool)
 
 
 def _options(*values: Any, **others: Any) -> DemoOptions:
-    from statemigrate.demo.options import DemoOptions
+    from statemigrate.demo import DemoOptions
 
     try:
         return DemoOptions.sized(*values, **others)
@@ -444,8 +441,7 @@ def _options(*values: Any, **others: Any) -> DemoOptions:
 def _run(
     options: DemoOptions, folder: DemoFolder, settings: Settings
 ) -> Figures | RewriteFigures | PreviewFigures:
-    from statemigrate.demo.run import run_demo
-    from statemigrate.demo.story import Finished
+    from statemigrate.demo import Finished, run_demo
 
     figures: Figures | RewriteFigures | PreviewFigures | None = None
     view = DemoView(console(), quiet=settings.json)

@@ -59,7 +59,7 @@ def diff(
         raise click.UsageError("--key needs the store that it is a key of: --store STORE.")
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.diff import diff as compare
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     known = configuration()
     with spark_when_needed() as spark:

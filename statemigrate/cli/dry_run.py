@@ -27,9 +27,12 @@ from statemigrate.cli.output import (
 )
 from statemigrate.commands.dry_run import Trials
 from statemigrate.errors import values_hidden
-from statemigrate.files.documents import replacing
-from statemigrate.inspect.report import DryRunReport, Failure, FamilyTrial, ValueExample
-from statemigrate.inspect.report_text import (
+from statemigrate.files import replacing
+from statemigrate.inspect import (
+    DryRunReport,
+    Failure,
+    FamilyTrial,
+    ValueExample,
     already,
     backfill,
     broken,
@@ -118,8 +121,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.verbs import dry_run as try_out
-    from statemigrate.inspect.dry_run import dry_run_file
-    from statemigrate.inspect.estimate import Pace
+    from statemigrate.inspect import Pace, dry_run_file
 
     shared: dict[str, Any] = {"targets": targets, "sample": sample}
     paced = {"pace": Pace(budget_ms, keys_per_chunk), "accept_edited": accept_edited, **shared}
@@ -183,7 +185,7 @@ def _try_all(settings: Settings, junit: str | None, **shared: Any) -> None:
         checkpoints = configuration().checkpoints.values()
         found = dry_run_all(checkpoints, **settings.of_all(spark, **shared))
     if junit is not None:
-        from statemigrate.inspect.report_junit import junit_of
+        from statemigrate.inspect import junit_of
 
         _write_private(junit, junit_of({each.name: each.found for each in found.trials}))
     print_found(settings, found, print_trials)
@@ -193,11 +195,11 @@ def _try_all(settings: Settings, junit: str | None, **shared: Any) -> None:
 
 def _write(report: DryRunReport, junit: str | None, html: str | None) -> None:
     if junit is not None:
-        from statemigrate.inspect.report_junit import junit_xml
+        from statemigrate.inspect import junit_xml
 
         _write_private(junit, junit_xml(report))
     if html is not None:
-        from statemigrate.inspect.report_html import html_page
+        from statemigrate.inspect import html_page
 
         _write_private(html, html_page(report))
 

@@ -12,7 +12,7 @@ from statemigrate.cli.options import Settings, named_paths, shared_options
 from statemigrate.cli.output import print_json, print_sentence, progress_bar
 
 if TYPE_CHECKING:
-    from statemigrate.rewrite.fork import Fork
+    from statemigrate.rewrite import Fork
 
 
 @click.command(epilog="Example: statemigrate fork /data/checkpoints/orders /backup/orders-11-22")
@@ -43,7 +43,7 @@ def fork(settings: Settings, /, old: str, new: str, **given: Any) -> None:
     The copy keeps the query id, so sinks that remember the batches of a query, such as Delta's,
     treat both as the same query. If both continue and write to the same such sink, use --new-id.
     """
-    from statemigrate.rewrite.fork import fork as fork_checkpoint
+    from statemigrate.rewrite import fork as fork_checkpoint
 
     with progress_bar(f"Copying {old}", shown=not settings.json) as progress:
         done = fork_checkpoint(old, new, **given, progress=progress)

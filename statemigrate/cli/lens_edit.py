@@ -13,7 +13,7 @@ from statemigrate.quoting import visible
 
 if TYPE_CHECKING:
     from statemigrate.commands.lens_edit import LensEdit
-    from statemigrate.inspect.lens_equality import Unequal
+    from statemigrate.inspect import Unequal
 
 
 def declare_lenses(

@@ -115,7 +115,7 @@ def print_rows(
 
 def cell_text(value: Any) -> str:
     """A plain value in a table: what JSON writes as a text stands without quotes."""
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     text = json_text(value)
     return str(json.loads(text)) if text.startswith('"') else text

@@ -125,7 +125,7 @@ def _target(checkpoint: str, given: dict[str, Any]) -> NewCode | None:
 
 def _write(path: str, found: ChangePlan | Plans) -> None:
     from statemigrate.commands.plan_page import plan_page
-    from statemigrate.files.documents import replacing
+    from statemigrate.files import replacing
 
     with replacing(Path(path)) as stream:
         stream.write(plan_page(found).encode())
@@ -161,7 +161,7 @@ def _print_found(found: ChangePlan | Plans, settings: Settings) -> None:
 
 def print_plan(found: ChangePlan) -> None:
     """Print the verdicts, the steps, and the way back."""
-    from statemigrate.checkpoint.directory import time_since
+    from statemigrate.checkpoint import time_since
 
     screen = console()
     print_sentence(found.checkpoint)
@@ -191,7 +191,7 @@ def print_plan(found: ChangePlan) -> None:
 
 
 def _about(seconds: float | None) -> str:
-    from statemigrate.inspect.report_text import rough
+    from statemigrate.inspect import rough
 
     return "" if seconds is None else f" (about {rough(seconds)})"
 
@@ -243,8 +243,7 @@ def sarif_of(plans: Sequence[ChangePlan]) -> dict[str, Any]:
 
     Format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
     """
-    from statemigrate.meaning import VERDICTS
-    from statemigrate.meaning.rules import RULES
+    from statemigrate.meaning import RULES, VERDICTS
 
     found = [(plan, each) for plan in plans for each in plan.items if each.asks or each.level]
     names = {each.rule or each.verdict for _, each in found}
@@ -274,7 +273,7 @@ def _locations(code: str | None) -> list[dict[str, Any]]:
     import inspect
     from pathlib import Path
 
-    from statemigrate.deployment.code import named_object
+    from statemigrate.deployment import named_object
 
     if code is None:
         return []

@@ -31,8 +31,7 @@ from statemigrate.cli.rewrite import asked_for, input_options, named_values
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
-    from statemigrate.preview.comparison import Difference
-    from statemigrate.preview.report import Preview
+    from statemigrate.preview import Difference, Preview
 
 _MOST = 6
 """Examples that are printed of a store."""
@@ -172,7 +171,7 @@ def preview(  # noqa: PLR0913 - one parameter an option
     """
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.preview import preview as run_preview
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     if max_bytes is not None and save is None:
         raise click.UsageError("--max-bytes is for --save.")
@@ -239,7 +238,7 @@ def _save(
 ) -> None:
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.preview import preview as run_preview
-    from statemigrate.preview.bundle import MAX_BYTES
+    from statemigrate.preview import MAX_BYTES
 
     if given["old_code"]:
         raise click.UsageError("--save takes the code of the query as --code, and no --old-code.")
@@ -275,7 +274,7 @@ def _save(
 def _write(found: Preview, html: str | None, junit: str | None) -> None:
     """Write the files that were asked for; they show state, and only their owner can read them."""
     from statemigrate.commands.preview_page import preview_junit, preview_page
-    from statemigrate.files.documents import replacing
+    from statemigrate.files import replacing
 
     for path, text_of in ((html, preview_page), (junit, preview_junit)):
         if path is not None:

@@ -11,7 +11,7 @@ from statemigrate.quoting import visible
 
 if TYPE_CHECKING:
     from statemigrate.commands.rebase import Rebase
-    from statemigrate.scripts.rebase import RebasedScript
+    from statemigrate.scripts import RebasedScript
 
 
 def rebase(

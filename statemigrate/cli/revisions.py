@@ -14,7 +14,7 @@ from statemigrate.cli.output import print_found, print_parts, print_rows, print_
 from statemigrate.cli.watching import unread_parts
 from statemigrate.commands.current import Current, CurrentOf, CurrentStore, Log, LogEntry, LogOf
 from statemigrate.configuration import NamedCheckpoint
-from statemigrate.event_log.events import STEP
+from statemigrate.event_log import STEP
 
 _COMMIT = re.compile(r"([0-9a-f]{10})[0-9a-f]{30}(-dirty)?")
 _BEGINS = "Nothing is logged yet: the log begins with the query's next start, or command on it."

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from statemigrate.checkpoint.logs.settings import PARTITIONS, PROVIDER
-from statemigrate.checkpoint.stores.provider import PROVIDERS
+from statemigrate.checkpoint.logs import PARTITIONS, PROVIDER
+from statemigrate.checkpoint.stores import PROVIDERS
 from statemigrate.cli.options import (
     Settings,
     apply_option,
@@ -27,7 +27,7 @@ from statemigrate.cli.output import (
     rows_of,
     sentence,
 )
-from statemigrate.formats.json_values import json_text
+from statemigrate.formats import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.seed import Seeding
-    from statemigrate.rewrite.report import RewriteReport
-    from statemigrate.rewrite.verify import Verified
+    from statemigrate.rewrite import RewriteReport, Verified
 
 
 def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,9 +170,8 @@ def plan_or_make(
 
 def asked_for(given: dict[str, Any]) -> dict[str, Any]:
     """What the options say, as the library's functions take it."""
-    from statemigrate.checkpoint.logs.settings import PROVIDER
-    from statemigrate.rewrite.questions import RewriteAnswers
-    from statemigrate.rewrite.sources import RewriteOptions
+    from statemigrate.checkpoint.logs import PROVIDER
+    from statemigrate.rewrite import RewriteAnswers, RewriteOptions
 
     conf = named_values("--conf", given["conf"])
     if given["provider"]:
@@ -283,7 +281,7 @@ def print_rewriting(found: Rewriting) -> None:
     """Print the plan; then what was done, or which answer or command comes next."""
     plan = found.document
     print_sentence(f"{found.old} -> {found.new}")
-    from statemigrate.checkpoint.directory import time_since
+    from statemigrate.checkpoint import time_since
 
     begun = time_since(found.begun)
     print_sentence(f"  query {plan['query']}, as of batch {plan['batch']}, begun {begun}")

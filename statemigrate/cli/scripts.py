@@ -249,7 +249,7 @@ def _by_rewriting(details: Details) -> str:
 
 def _meanings(details: Details) -> list[str]:
     """What the columns of an aggregation's value are; nothing of any other store."""
-    from statemigrate.checkpoint.operators.described import meanings
+    from statemigrate.checkpoint.operators import meanings
     from statemigrate.formats import Struct
 
     is_aggregation = (details.store or "").startswith("aggregation-")

@@ -28,7 +28,7 @@ def local_session(master: str | None = None) -> Iterator[SparkSession]:
     """
     from pyspark.sql import SparkSession
 
-    from statemigrate.files.hadoop_jvm import require_java
+    from statemigrate.files import require_java
 
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -77,7 +77,7 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 @contextmanager
 def spark_when_needed(master: str | None = None) -> Iterator[Callable[[], SparkSession]]:
     """A function that starts a session when it is called first; stopped at the end of the block."""
-    from statemigrate.files.hadoop_jvm import started_by
+    from statemigrate.files import started_by
 
     started: list[SparkSession] = []
     with ExitStack() as stack:
@@ -96,7 +96,7 @@ def spark_when_needed(master: str | None = None) -> Iterator[Callable[[], SparkS
 def _started(master: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
+    from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER
     from statemigrate.cli.main import is_quiet, quiet_settings, start_java
 
     settings = {

@@ -69,7 +69,7 @@ def sql(
         else:
             found = selected(query, checkpoint, **reading)
     if settings.json:
-        from statemigrate.formats.json_values import json_text
+        from statemigrate.formats import json_text
 
         print_json_text(json_text(found.to_json(), indent=2))
         return

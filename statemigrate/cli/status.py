@@ -29,7 +29,7 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json_text, print_rows
 from statemigrate.commands.fleet import NEEDS, Need
 from statemigrate.errors import HIDDEN, values_hidden
-from statemigrate.files.documents import replacing
+from statemigrate.files import replacing
 
 if TYPE_CHECKING:
     from statemigrate.cli.watching import ToJson, WatchedView
@@ -67,8 +67,8 @@ def print_failed(
 
 
 def _write_failures(found: Iterator[FailedValue], path: str) -> int:
-    from statemigrate.files.documents import replacing
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.files import replacing
+    from statemigrate.formats import json_text
 
     written = failing = 0
     with replacing(Path(path), private=True) as stream:
@@ -81,7 +81,7 @@ def _write_failures(found: Iterator[FailedValue], path: str) -> int:
 
 
 def _print_quarantined(settings: Settings, found: list[FailedValue]) -> None:
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     if settings.json:
         print_json_text(json_text([_described(each) for each in found], indent=2))
@@ -100,7 +100,7 @@ def _described(each: FailedValue) -> dict[str, Any]:
 
 
 def _key(each: FailedValue) -> str:
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     return HIDDEN if values_hidden() else json_text(each.key)
 

@@ -119,7 +119,7 @@ def _exit_without(store: str, key: Sequence[str]) -> None:
 
 
 def _print_life(settings: Settings, life: Life) -> None:
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     if settings.json:
         print_json_text(json_text(life.to_json(), indent=2))
@@ -139,7 +139,7 @@ def _print_life(settings: Settings, life: Life) -> None:
 
 
 def _print_found(settings: Settings, found: Sequence[tuple[Any, Any]], *, whole: bool) -> None:
-    from statemigrate.formats.json_values import json_text
+    from statemigrate.formats import json_text
 
     if whole:
         for _, value in found:

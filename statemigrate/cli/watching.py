@@ -34,11 +34,11 @@ from statemigrate.commands.fleet import (
 )
 from statemigrate.commands.status import Status, StoreStatus
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.report_text import counted, rough
+from statemigrate.inspect import counted, rough
 from statemigrate.quoting import visible
 
 if TYPE_CHECKING:
-    from statemigrate.native.backfill_progress import PlannedBackfill
+    from statemigrate.native import PlannedBackfill
 
 # How old a commit is, how fast a store is migrated and how long that takes, in words.
 

@@ -6,16 +6,15 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.event_log.events import Stamp, Verb
-from statemigrate.event_log.log import Note
-from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.native import adoption
-from statemigrate.native.adoption import WATCHED, Preparation
-from statemigrate.native.adoption_checks import counting
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.event_log import Note, Stamp, Verb
+from statemigrate.files import PathOrFiles, open_files
+from statemigrate.native import WATCHED, Preparation, counting
+from statemigrate.native import adopt as add_source
+from statemigrate.native import undo_adoption as remove_source
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 __all__ = ["adopt", "undo_adoption"]
@@ -55,9 +54,8 @@ def adopt(
         return undo_adoption(
             checkpoint, apply=apply, stopped=stopped, wait=wait, declared=declared, spark=spark
         )
-    return _record_adoption(
-        checkpoint, adoption.adopt(checkpoint, apply=apply, stopped=stopped, wait=wait)
-    )
+    done = add_source(checkpoint, apply=apply, stopped=stopped, wait=wait)
+    return _record_adoption(checkpoint, done)
 
 
 def undo_adoption(
@@ -84,7 +82,7 @@ def undo_adoption(
     """
     count = counting(open_files(checkpoint).location, spark)
     options: dict[str, Any] = {"apply": apply, "stopped": stopped, "wait": wait}
-    done = adoption.undo_adoption(checkpoint, declared=declared, count=count, **options)
+    done = remove_source(checkpoint, declared=declared, count=count, **options)
     return _record_adoption(checkpoint, done)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.applied import read_applied, write_applied
-from statemigrate.state.open import applied_by
+from statemigrate.scripts import ScriptFolder, read_applied, write_applied
+from statemigrate.state import applied_by
 
 
 def record_applied(checkpoint: str | Path, *, migrations: str | Path = "migrations") -> Path:

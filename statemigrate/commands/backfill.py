@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING
 from statemigrate.budget import OnError
 from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.deployment import StorePlan
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
+from statemigrate.embedded import Layout, StoppedBackfill, StoppedQuery, stopped
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.event_log.events import STEP, Stamp
-from statemigrate.event_log.log import Note, planned_revisions, require_writable
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.chunks import BackfillLimits, ChunkFiles
-from statemigrate.native.control_source import require_control_source
-from statemigrate.native.paged_operators import chunk_files
-from statemigrate.native.retrying import looks_again, retried
-from statemigrate.state.embedded import EmbeddedState
-from statemigrate.state.open import (
+from statemigrate.event_log import STEP, Note, Stamp, planned_revisions, require_writable
+from statemigrate.native import (
+    BackfillLimits,
+    ChunkFiles,
+    SparkCheckpoint,
+    chunk_files,
+    looks_again,
+    require_control_source,
+    retried,
+)
+from statemigrate.state import (
+    EmbeddedState,
+    Project,
     engine_of,
     is_embedded,
     open_committed,
+    planned,
     require_own_state,
     require_scripted,
 )
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import planned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statemigrate.migration import Lineage
-    from statemigrate.native.backfill import BackfillPlan
-    from statemigrate.native.backfill_progress import BackfillStatus
-    from statemigrate.native.session import Spark
+    from statemigrate.native import BackfillPlan, BackfillStatus, Spark
 
 
 # `retire`: drops the empty older families of a stopped query.
@@ -224,12 +224,12 @@ def _chunked_backfill(
     require_own_state(path)
     require_control_source(files)
     scripts = project.folder.survey()
-    from statemigrate.native.session import session_of
+    from statemigrate.native import session_of
 
     session = session_of(project.spark, path)
     retried(lambda: _check_start(path, scripts.every(), project, session), path)
-    from statemigrate.native.backfill import OlderFamilies, plan_backfill
-    from statemigrate.pages.older_families import older
+    from statemigrate.native import OlderFamilies, plan_backfill
+    from statemigrate.pages import older
 
     # What is in pages is compared with the scripts where it is looked for.
     find = partial(older, accept_edited=project.accept_edited)
@@ -278,12 +278,12 @@ def backfill_status_of(checkpoint: str | Path, project: Project) -> BackfillStat
     path = str(checkpoint)
     ChunkFiles(path).directory.require_query()
     scripts = project.folder.survey()
-    from statemigrate.native.session import session_of
+    from statemigrate.native import session_of
 
     session = session_of(project.spark, path)
-    from statemigrate.native.backfill import OlderFamilies
-    from statemigrate.native.backfill_progress import backfill_status as status_of
-    from statemigrate.pages.older_families import older
+    from statemigrate.native import OlderFamilies
+    from statemigrate.native import backfill_status as status_of
+    from statemigrate.pages import older
 
     return status_of(
         OlderFamilies(path, project.operator, session, scripts, project.targets, older)

@@ -17,15 +17,14 @@ from urllib.parse import parse_qs, urlsplit
 
 from statemigrate.commands.browse_pages import Browsing
 from statemigrate.errors import StatemigrateError
-from statemigrate.formats.masking import Mask
-from statemigrate.inspect.report_html import policy_of
-from statemigrate.native.retrying import looks_again, retried
+from statemigrate.formats import Mask
+from statemigrate.inspect import policy_of
+from statemigrate.native import looks_again, retried
 from statemigrate.quoting import html_text
-from statemigrate.state.project import Project
-from statemigrate.state.tables import StateTables
+from statemigrate.state import Project, StateTables
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 StateAt = Callable[[int | None], StateTables]
 """The state at a batch, the newest for None; opened anew each time."""

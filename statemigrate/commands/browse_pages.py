@@ -11,15 +11,12 @@ from urllib.parse import urlencode
 
 from statemigrate.commands.diff import StoreDiff, diff_of
 from statemigrate.errors import StatemigrateError, rows_hidden
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.json_values import json_text
-from statemigrate.inspect.report_charts import Bar, BarPart
-from statemigrate.inspect.report_html import rendered
-from statemigrate.inspect.report_text import counted, utc_time
-from statemigrate.state.tables import StateTable, StateTables
+from statemigrate.formats import json_text, plain_rows
+from statemigrate.inspect import Bar, BarPart, counted, rendered, utc_time
+from statemigrate.state import StateTable, StateTables
 
 if TYPE_CHECKING:
-    from statemigrate.state.table_stores import StoreRows
+    from statemigrate.state import StoreRows
 
 ROWS = 100
 """Rows of a table on one page."""

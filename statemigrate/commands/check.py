@@ -7,10 +7,10 @@ from pathlib import Path
 
 from statemigrate.commands.applied import record_applied
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.check import check as check_folder
-from statemigrate.inspect.check_report import CheckReport
+from statemigrate.inspect import CheckReport
+from statemigrate.inspect import check as check_folder
 from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.heads import write_heads as record_heads
+from statemigrate.scripts import write_heads as record_heads
 
 
 def check(

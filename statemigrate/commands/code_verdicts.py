@@ -6,28 +6,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from statemigrate.checkpoint.logs.settings import is_avro
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.logs import is_avro
+from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.commands.new_code import Probed, meaning_of
 from statemigrate.commands.rewrite import plan_for
 from statemigrate.errors import RewriteError, StatemigrateError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.meaning import (
+    LIVES,
     CodeMeaning,
     PlanItem,
     compare_meanings,
     compare_operators,
     compare_sources,
+    compare_states,
+    compare_stores,
 )
-from statemigrate.meaning.states import LIVES, compare_states
-from statemigrate.meaning.store_changes import compare_stores
 from statemigrate.migration import Lineage
-from statemigrate.pages.record import PagesRecord, is_marker, variable_of
-from statemigrate.rewrite.column_pairing import operator_name
-from statemigrate.rewrite.plan import RewritePlan
-from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.rewrite.windows import WindowFinding
-from statemigrate.state.project import Project
+from statemigrate.pages import PagesRecord, is_marker, variable_of
+from statemigrate.rewrite import RewriteOptions, RewritePlan, WindowFinding, operator_name
+from statemigrate.state import Project
 
 
 def rewrite_plan(

@@ -8,25 +8,31 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.deployed import scripted_revision
 from statemigrate.commands.fleet import found_or_error, look_at_each
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import StatemigrateError
-from statemigrate.event_log.events import OPERATOR, STORES, Change, Event, StoreChange, Verb
-from statemigrate.event_log.log import LaterStarts, newest_first
-from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles, files_to_read
+from statemigrate.event_log import (
+    OPERATOR,
+    STORES,
+    Change,
+    Event,
+    LaterStarts,
+    StoreChange,
+    Verb,
+    newest_first,
+)
+from statemigrate.files import Files, PathOrFiles, files_to_read
 from statemigrate.migration import Lineage
-from statemigrate.native.retrying import looks_again
-from statemigrate.state.open import Scripts
-from statemigrate.state.project import Project
+from statemigrate.native import looks_again
+from statemigrate.state import Project, Scripts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # `log`: what was done to a checkpoint, when, by whom and with which code, newest first.

@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import CheckpointError, rows_hidden
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.masking import Mask
-from statemigrate.native.retrying import looks_again
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import no_such_store
-from statemigrate.state.tables import StateTables, compared
+from statemigrate.formats import Mask, plain_rows
+from statemigrate.native import looks_again
+from statemigrate.state import Project, StateTables, compared, no_such_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

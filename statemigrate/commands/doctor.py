@@ -16,13 +16,13 @@ from statemigrate.commands.examination import (
 from statemigrate.commands.repair import Repair
 from statemigrate.commands.repair import repair as repaired
 from statemigrate.errors import StatemigrateError
-from statemigrate.native.adoption import WATCHED
+from statemigrate.native import WATCHED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statemigrate.commands.new_code import NewCode
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @overload

@@ -13,18 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.epochs import newest_holder
+from statemigrate.checkpoint import CheckpointDirectory, newest_holder
 from statemigrate.commands.examination import Examined, Verdict
 from statemigrate.errors import CheckpointInUseError, StatemigrateError
-from statemigrate.files import Files, LocalFiles, whole_number
-from statemigrate.files.open import open_files
-from statemigrate.files.protocol import ALLOW_RACES, races_allowed
+from statemigrate.files import (
+    ALLOW_RACES,
+    Files,
+    LocalFiles,
+    open_files,
+    races_allowed,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statemigrate.native.chunks import ChunkFiles
+    from statemigrate.native import ChunkFiles
 
 
 _SLOW = 2.0
@@ -68,7 +72,7 @@ def examined_checkpoint(
 def _file_system(files: Files, seconds: float) -> Examined:
     connector = "local disk"
     if not isinstance(files, LocalFiles):
-        from statemigrate.files.hadoop import HadoopFiles
+        from statemigrate.files import HadoopFiles
 
         connector = files.connector if isinstance(files, HadoopFiles) else type(files).__name__
     data = {"location": files.location, "connector": connector, "seconds": seconds}
@@ -301,7 +305,7 @@ def _retention(
             "correct what is above, or pass spark=",
         )
     from statemigrate.commands.status import status
-    from statemigrate.state.project import Project
+    from statemigrate.state import Project
 
     began = time.monotonic()
     try:
@@ -334,8 +338,7 @@ def _retention(
 def _retained_batches(files: Files, batches: _Batches, *, is_embedded: bool) -> int:
     if not is_embedded:
         return batches.retained
-    from statemigrate.embedded.layout import Layout
-    from statemigrate.embedded.versions import retained_versions
+    from statemigrate.embedded import Layout, retained_versions
 
     return len(retained_versions(Layout.over(files)))
 
@@ -371,7 +374,7 @@ def _maintenance(files: Files) -> Iterator[Examined]:
 
 def _chunks(checkpoint: str, files: Files) -> Iterator[Examined]:
     """Of each backfill source: operators on pages have their own."""
-    from statemigrate.native.chunks import ChunkFiles, paged_in
+    from statemigrate.native import ChunkFiles, paged_in
 
     paged = paged_in(files)
     has_own = not paged or ChunkFiles(checkpoint).is_made()
@@ -427,8 +430,7 @@ def _holder(directory: CheckpointDirectory, *, is_embedded: bool, write: bool) -
         found: dict[str, Any] = {"committed": committed, "begun": begun, "committed_at": at}
         found |= {"epoch": epoch, "begun_by": begun_by}
         return Examined(subject, "ok", f"{text}{began}", None, found)
-    from statemigrate.embedded.layout import Layout, lock_holder
-    from statemigrate.embedded.versions import require_stopped
+    from statemigrate.embedded import Layout, lock_holder, require_stopped
 
     layout = Layout.over(files)
     try:

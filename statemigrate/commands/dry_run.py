@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.fleet import Progress, found_or_error, unseen
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.dry_run import check_sample, dry_run_file, tried
-from statemigrate.inspect.estimate import Pace
-from statemigrate.inspect.report import DryRunReport
-from statemigrate.native.retrying import looks_again, retried
-from statemigrate.state.open import Scripts, open_committed, require_store
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import planned
+from statemigrate.inspect import DryRunReport, Pace, check_sample, dry_run_file, tried
+from statemigrate.native import looks_again, retried
+from statemigrate.state import Project, Scripts, open_committed, planned, require_store
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 __all__ = ["dry_run", "dry_run_file"]

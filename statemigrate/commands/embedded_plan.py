@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.plan_costs import StateCosts, embedded_costs
 from statemigrate.deployment import (
@@ -16,20 +16,24 @@ from statemigrate.deployment import (
     DeploymentSettings,
     StoredStore,
     fitting_lineages,
+    named_object,
+    only_looking,
     plan_store,
 )
-from statemigrate.deployment.code import named_object, only_looking
-from statemigrate.embedded.continuation import batch_time, require_committed
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest
+from statemigrate.embedded import Layout, Manifest, batch_time, require_committed
 from statemigrate.errors import CodeError
 from statemigrate.files import Files
-from statemigrate.meaning import PlanItem, PlanStep
-from statemigrate.meaning.rules import with_levels
-from statemigrate.meaning.store_changes import by_scripts, compare_stores, format_ddl
+from statemigrate.meaning import (
+    PlanItem,
+    PlanStep,
+    by_scripts,
+    compare_stores,
+    format_ddl,
+    with_levels,
+)
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -94,7 +98,7 @@ class _Code:
 
 
 def _tried(target: NewCode, project: Project, checkpoint: str) -> _Code:
-    from statemigrate.inspect.declared_code import code_of
+    from statemigrate.inspect import code_of
 
     reference = str(target.code)
     if target.code is None or target.like or target.old_code or target.lock:
@@ -126,9 +130,9 @@ def _query_of(
     function: Any, target: NewCode, project: Project, checkpoint: str
 ) -> tuple[Any, StructType]:
     """The processor and the key of the query that a function makes of empty streams."""
-    from statemigrate.embedded.query import EmbeddedQuery, parts_of
-    from statemigrate.native.session import session_of
-    from statemigrate.rewrite.probe import call_on_empty_streams, input_schemas
+    from statemigrate.embedded import EmbeddedQuery, parts_of
+    from statemigrate.native import session_of
+    from statemigrate.rewrite import call_on_empty_streams, input_schemas
 
     reference = str(target.code)
     input_schemas(function, target.inputs, reference)

@@ -14,9 +14,8 @@ from importlib.metadata import PackageNotFoundError, requires
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.hadoop_jvm import find_java, require_java
-from statemigrate.files.served import socket_parent
-from statemigrate.processor.workers import (
+from statemigrate.files import find_java, require_java, socket_parent
+from statemigrate.processor import (
     EMBEDDED,
     PROCESSORS,
     Workers,
@@ -154,7 +153,7 @@ def _pyspark() -> Examined:
     try:
         import pyspark
 
-        from statemigrate.native.versions import check_spark_version
+        from statemigrate.native import check_spark_version
 
         check_spark_version()
     except ImportError:

@@ -14,10 +14,10 @@ from statemigrate.commands.status import Status, StoreStatus, status, summed
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.quoting import argument
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # Looking at every checkpoint that has a name: what is wrong with one hides no other.

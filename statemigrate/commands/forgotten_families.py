@@ -9,37 +9,48 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
 from statemigrate.commands.rewrite import require_answers
 from statemigrate.errors import RewriteError
-from statemigrate.event_log.events import STEP
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.event_log import STEP
+from statemigrate.files import Files, Remembered, open_files
 from statemigrate.migration import Lineage
-from statemigrate.native.adoption import require_stopped
-from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.deployment_check import read_record
-from statemigrate.native.listing import Listing, read_listing
-from statemigrate.native.operators import Operator, Which, is_pages, name_in
-from statemigrate.native.session import session_of
-from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families
-from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.native import (
+    REWRITING,
+    ForgottenFamily,
+    Listing,
+    OffsetLog,
+    Operator,
+    SparkCheckpoint,
+    Which,
+    check_spark_version,
+    forgotten_families,
+    is_pages,
+    name_in,
+    read_listing,
+    read_record,
+    require_stopped,
+    session_of,
+)
 from statemigrate.quoting import argument
-from statemigrate.rewrite.forgotten_rows import (
+from statemigrate.rewrite import (
     ForgottenFamilyRows,
     ForgottenRows,
+    Progress,
+    Question,
     RestoredCheckpoint,
+    RewriteAnswers,
+    RewritePlan,
+    RewriteReport,
+    Target,
+    check_stopped,
+    doubts,
+    find_sources,
+    make_plan,
+    run_plan,
     with_forgotten,
 )
-from statemigrate.rewrite.forgotten_sources import find_sources
-from statemigrate.rewrite.origin import Target
-from statemigrate.rewrite.plan import RewritePlan, make_plan
-from statemigrate.rewrite.questions import Question, RewriteAnswers
-from statemigrate.rewrite.report import RewriteReport
-from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import LineageError
-from statemigrate.files.documents import replacing
-from statemigrate.formats.examples import made_up_values
-from statemigrate.inspect.lens_equality import Comparing, Equality, LensComparison, Unequal
+from statemigrate.files import replacing
+from statemigrate.formats import made_up_values
+from statemigrate.inspect import Comparing, Equality, LensComparison, Unequal
 from statemigrate.migration import BASE, Direction, Lineage, Migration
 from statemigrate.migration import MigrationPath as Steps
-from statemigrate.native.retrying import looks_again
+from statemigrate.native import looks_again
 from statemigrate.quoting import argument
-from statemigrate.scripts.applied import read_applied
-from statemigrate.scripts.choosing import chosen
-from statemigrate.scripts.lens_text import DeclaredScript, declared
-from statemigrate.state.open import applied_by, open_committed, require_store
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import planned
+from statemigrate.scripts import DeclaredScript, chosen, declared, read_applied
+from statemigrate.state import Project, applied_by, open_committed, planned, require_store
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

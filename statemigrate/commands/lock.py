@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER, is_avro
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import CheckpointDirectory, describe
+from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER, is_avro
+from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.commands.new_code import (
     NewCode,
     check_inputs,
@@ -19,8 +18,7 @@ from statemigrate.commands.new_code import (
     probed,
 )
 from statemigrate.errors import CodeError
-from statemigrate.files.documents import replacing
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files, replacing
 from statemigrate.meaning import (
     CodeMeaning,
     MeaningRecord,
@@ -29,11 +27,11 @@ from statemigrate.meaning import (
     compare_operators,
     lock_text,
     read_lock,
+    with_levels,
 )
-from statemigrate.meaning.rules import with_levels
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 LOCK = "state.lock"

@@ -12,11 +12,8 @@ if TYPE_CHECKING:
     from statemigrate.commands.new_code import NewCode
     from statemigrate.commands.rewrite import Rewriting
     from statemigrate.commands.seed import Seeding
-    from statemigrate.native.session import Spark
-    from statemigrate.rewrite.questions import RewriteAnswers
-    from statemigrate.rewrite.run import Progress
-    from statemigrate.rewrite.sources import RewriteOptions
-    from statemigrate.rewrite.verify import Verified
+    from statemigrate.native import Spark
+    from statemigrate.rewrite import Progress, RewriteAnswers, RewriteOptions, Verified
 
 
 @overload

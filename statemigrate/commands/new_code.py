@@ -7,35 +7,39 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment.code import named_object
-from statemigrate.deployment.stored import Call
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import CheckpointShape
+from statemigrate.deployment import Call, named_object
 from statemigrate.errors import CodeError, RewriteError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
-from statemigrate.meaning import CodeMeaning, MeaningRecord, read_lock, recorded_meaning
-from statemigrate.meaning.code_meaning import code_meaning
-from statemigrate.native.session import session_of
-from statemigrate.pages.record import PagesRecord, records
-from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.column_pairing import operator_name
-from statemigrate.rewrite.families import has_functions
-from statemigrate.rewrite.probe import (
+from statemigrate.files import Files, open_files
+from statemigrate.meaning import (
+    CodeMeaning,
+    MeaningRecord,
+    code_meaning,
+    read_lock,
+    recorded_meaning,
+)
+from statemigrate.native import session_of
+from statemigrate.pages import PagesRecord, records
+from statemigrate.rewrite import (
+    AggregateFunction,
+    Meanings,
+    NewSources,
+    PlanMeaning,
+    has_functions,
     input_names,
     input_schemas,
+    operator_name,
+    plan_meaning,
     probe_folder,
     probed_inputs,
     run_probe,
 )
-from statemigrate.rewrite.sources import NewSources
-from statemigrate.rewrite.stream_plan import PlanMeaning, plan_meaning
-from statemigrate.rewrite.windows import Meanings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

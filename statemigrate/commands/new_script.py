@@ -11,28 +11,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, OperatorStore, operator_stores
-from statemigrate.checkpoint.operators.described import meanings
-from statemigrate.checkpoint.operators.metadata import operator_names
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import (
+    VARIABLES,
+    OperatorStore,
+    meanings,
+    operator_names,
+    operator_stores,
+)
 from statemigrate.deployment import Declared, StoredStore
 from statemigrate.errors import CheckpointError, CodeError, LineageError, ScriptError
-from statemigrate.formats import Format, Struct
-from statemigrate.formats.struct.rules import shape_of
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import Format, Struct, struct_from_json
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import Lineage, OpenQuestion
-from statemigrate.native.retrying import looks_again
+from statemigrate.native import looks_again
 from statemigrate.quoting import argument
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.loading import load
-from statemigrate.scripts.rekeying import KeyChange
-from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import directory_of, engine_of, open_committed
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import State, reported_stores, stored_store
+from statemigrate.scripts import KeyChange, ScriptFolder, Survey, load
+from statemigrate.state import (
+    Project,
+    State,
+    directory_of,
+    engine_of,
+    open_committed,
+    reported_stores,
+    stored_store,
+)
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # `new`: a script to be filled in.
@@ -324,7 +330,7 @@ def autogenerate(
     `ScriptFolder`.
     """
     folder = ScriptFolder(migrations)
-    from statemigrate.inspect.declared_code import declared_in
+    from statemigrate.inspect import declared_in
 
     chosen = _picked(declared_in(code), code, store)
     scripts = folder.survey()

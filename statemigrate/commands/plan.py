@@ -7,28 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import CheckpointDirectory, describe
+from statemigrate.checkpoint.operators import VARIABLES, CheckpointShape, OperatorShape, kind_of
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.files import Files
-from statemigrate.files.open import files_to_read
-from statemigrate.meaning import PlanItem, PlanStep
-from statemigrate.meaning.rules import with_levels
-from statemigrate.meaning.store_changes import by_scripts
+from statemigrate.files import Files, files_to_read
+from statemigrate.meaning import PlanItem, PlanStep, by_scripts, with_levels
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
-from statemigrate.rewrite.column_pairing import operator_name, store_families
-from statemigrate.state.project import Project
+from statemigrate.rewrite import operator_name, store_families
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from statemigrate.commands.fleet import Named
     from statemigrate.commands.new_code import NewCode
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @overload

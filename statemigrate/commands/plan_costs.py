@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.state import stored_partition
-from statemigrate.checkpoint.stores.files import StoredPartition
+from statemigrate.checkpoint import stored_partition
+from statemigrate.checkpoint.operators import CheckpointShape
+from statemigrate.checkpoint.stores import StoredPartition
 from statemigrate.files import Files
-from statemigrate.inspect.estimate import NATIVE_RATE
+from statemigrate.inspect import NATIVE_RATE
 
 _START = 8.0
 """Seconds in which a command starts Spark and ends it."""

@@ -7,8 +7,7 @@ from importlib.metadata import version
 
 from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint
-from statemigrate.inspect.report_html import rendered
-from statemigrate.inspect.report_text import counted, rough, utc_time
+from statemigrate.inspect import counted, rendered, rough, utc_time
 from statemigrate.meaning import VERDICTS, PlanItem
 
 _GRADES = {

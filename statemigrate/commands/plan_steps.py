@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from statemigrate.checkpoint.operators.catalogue import is_timers
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.operators import CheckpointShape, is_timers
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
 from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
@@ -15,18 +14,19 @@ from statemigrate.commands.script_for_code import changes_of_stores
 from statemigrate.deployment import StoredStore, revision_in, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
-from statemigrate.meaning import CodeMeaning, PlanItem, PlanStep
-from statemigrate.meaning.rules import with_levels
-from statemigrate.meaning.store_changes import format_ddl, is_scripted
+from statemigrate.meaning import (
+    CodeMeaning,
+    PlanItem,
+    PlanStep,
+    format_ddl,
+    is_scripted,
+    with_levels,
+)
 from statemigrate.migration import BASE, Lineage
-from statemigrate.pages.record import PagesRecord, records
+from statemigrate.pages import PagesRecord, records
 from statemigrate.quoting import argument
-from statemigrate.rewrite.column_pairing import store_families
-from statemigrate.rewrite.families import ScriptedFamily
-from statemigrate.rewrite.plan import RewritePlan
-from statemigrate.rewrite.questions import Question
-from statemigrate.rewrite.state_schemas import state_ddl
-from statemigrate.state.project import Project
+from statemigrate.rewrite import Question, RewritePlan, ScriptedFamily, state_ddl, store_families
+from statemigrate.state import Project
 
 _WITH_COSTS = ("live", "rewrite", "unnoticed")
 """Verdicts after which values are migrated, or rows rewritten."""

@@ -18,33 +18,36 @@ from statemigrate.commands.preview_runs import (
     RewriteGiven,
     StateOptions,
 )
-from statemigrate.deployment.code import named_object
+from statemigrate.deployment import named_object
 from statemigrate.errors import CheckpointError, CodeError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
-from statemigrate.formats.masking import Mask
-from statemigrate.native.session import session_of
-from statemigrate.preview.bundle import (
+from statemigrate.files import Files, open_files
+from statemigrate.formats import Mask
+from statemigrate.native import session_of
+from statemigrate.preview import (
     MAX_BYTES,
     Bundle,
+    BundledRecorder,
+    BundleRows,
+    Expectations,
+    History,
+    KeySample,
+    Opener,
+    Preview,
+    RecordedInput,
+    SourceRecorder,
+    batches_after,
     compare_checksums,
+    find_files,
     is_bundle,
+    last_batches,
     open_bundle,
     save_bundle,
+    workspace,
 )
-from statemigrate.preview.bundle_rows import BundleRows
-from statemigrate.preview.expectations import Expectations
-from statemigrate.preview.history import History, batches_after, last_batches
-from statemigrate.preview.inputs import RecordedInput, find_files
-from statemigrate.preview.key_sample import KeySample
-from statemigrate.preview.recording import BundledRecorder, Opener, SourceRecorder
-from statemigrate.preview.report import Preview
-from statemigrate.preview.workspace import workspace
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.rewrite import RewriteAnswers, RewriteOptions
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 BATCHES = 20
 _LOOK = 1.0  # seconds

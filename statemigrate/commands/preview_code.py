@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.new_code import NewCode, probed
-from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import Copy, named_object, running_on_copy
+from statemigrate.deployment import (
+    SETTINGS,
+    Copy,
+    DeploymentSettings,
+    named_object,
+    running_on_copy,
+)
 from statemigrate.errors import CodeError, UnsupportedError
-from statemigrate.preview.history import History
-from statemigrate.preview.replay import QueryFunction
-from statemigrate.preview.stream_plan import UnoptimizedPlan
-from statemigrate.rewrite.probe import (
+from statemigrate.preview import History, QueryFunction, UnoptimizedPlan
+from statemigrate.rewrite import (
     call_on_empty_streams,
     input_names,
     input_schemas,

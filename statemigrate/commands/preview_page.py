@@ -9,11 +9,9 @@ from importlib.metadata import version
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from statemigrate.formats.json_values import json_text
-from statemigrate.inspect.report_html import rendered
-from statemigrate.inspect.report_text import counted, utc_time
-from statemigrate.preview.comparison import Difference
-from statemigrate.preview.report import Preview
+from statemigrate.formats import json_text
+from statemigrate.inspect import counted, rendered, utc_time
+from statemigrate.preview import Difference, Preview
 from statemigrate.quoting import visible
 
 PATHS = {

@@ -7,38 +7,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import read_entry
+from statemigrate.checkpoint.logs import read_entry
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.preview_code import CodeReader, own_inputs
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.open import files_to_read, open_files
-from statemigrate.preview.comparison import (
+from statemigrate.files import Files, files_to_read, open_files
+from statemigrate.preview import (
     ROWS,
     Difference,
+    Expectations,
+    History,
+    Noise,
+    Preview,
+    PreviewedBatch,
+    QueryFunction,
+    RecordedInput,
+    Recorder,
+    Replayed,
     Same,
     compare_output,
     compare_states,
-    equal,
-)
-from statemigrate.preview.expectations import Expectations
-from statemigrate.preview.history import History
-from statemigrate.preview.inputs import RecordedInput
-from statemigrate.preview.recording import Recorder
-from statemigrate.preview.replay import (
-    QueryFunction,
-    Replayed,
     copy_fork,
+    equal,
     point_at_inputs,
     replay,
     start_fork,
 )
-from statemigrate.preview.report import Noise, Preview, PreviewedBatch
-from statemigrate.preview.report import Path as MigrationPath
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.state.project import Project
-from statemigrate.state.tables import StateTables, open_state
+from statemigrate.preview import Path as MigrationPath
+from statemigrate.rewrite import RewriteAnswers, RewriteOptions
+from statemigrate.state import Project, StateTables, open_state
 
 if TYPE_CHECKING:
     import pyarrow as pa

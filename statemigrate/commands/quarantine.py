@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.inspect.causes import cause_of
-from statemigrate.inspect.trial_path import TrialPath, courses
-from statemigrate.state.open import open_committed, require_store
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import planned
+from statemigrate.inspect import TrialPath, cause_of, courses
+from statemigrate.state import Project, open_committed, planned, require_store
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 _NO_WAY = "no way leads from its family to the target's"

@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
-from statemigrate.files.documents import replacing
-from statemigrate.migration import Migration
-from statemigrate.migration.lineage import Fork, first_fork
+from statemigrate.files import replacing
+from statemigrate.migration import Fork, Migration, first_fork
 from statemigrate.quoting import argument
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.applied import read_applied
-from statemigrate.scripts.heads import write_head
-from statemigrate.scripts.rebase import RebasedScript, rebased
-from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import applied_by
+from statemigrate.scripts import (
+    RebasedScript,
+    ScriptFolder,
+    Survey,
+    read_applied,
+    rebased,
+    write_head,
+)
+from statemigrate.state import applied_by
 
 
 @dataclass(frozen=True)

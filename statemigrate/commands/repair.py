@@ -7,32 +7,29 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.damage import StateDamage, state_damage
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import StateDamage, describe, state_damage
+from statemigrate.checkpoint.operators import VARIABLES, kind_of
 from statemigrate.commands.forgotten_families import Restoring, restore_forgotten
 from statemigrate.commands.repair_by_replay import ReplayRepair
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.repair import (
+from statemigrate.embedded import (
     SET_ASIDE,
     DamagedFile,
     Inspection,
+    Layout,
     Remade,
     StoppedRepair,
     locked_for_repair,
 )
-from statemigrate.event_log.events import STEP, Stamp
-from statemigrate.event_log.log import Note, require_writable
-from statemigrate.files.open import open_files
-from statemigrate.native.adoption import WATCHED
+from statemigrate.event_log import STEP, Note, Stamp, require_writable
+from statemigrate.files import open_files
+from statemigrate.native import WATCHED
 from statemigrate.quoting import argument
-from statemigrate.rewrite.forgotten_rows import ForgottenFamilyRows
-from statemigrate.state.open import engine_of
-from statemigrate.state.project import Project
+from statemigrate.rewrite import ForgottenFamilyRows
+from statemigrate.state import Project, engine_of
 
 if TYPE_CHECKING:
     from statemigrate.commands.new_code import NewCode
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 __all__ = ["Repair", "RepairFinding", "repair"]

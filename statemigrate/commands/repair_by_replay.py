@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.damage import (
+from statemigrate.checkpoint import (
     PartitionHashes,
     StateDamage,
     partition_hashes,
@@ -23,16 +23,19 @@ from statemigrate.commands.preview import material_of, openers_of
 from statemigrate.commands.preview_code import CodeReader
 from statemigrate.commands.preview_runs import Material, StateOptions
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files.open import open_files
-from statemigrate.native.adoption import require_stopped
-from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.native.session import session_of
-from statemigrate.preview.comparison import compare_states, equal
-from statemigrate.preview.replay import Replayed, copy_fork, replay, start_fork
-from statemigrate.preview.workspace import workspace
-from statemigrate.rewrite.fork import Fork, fork_with_state
-from statemigrate.rewrite.run import check_stopped
-from statemigrate.state.project import Project
+from statemigrate.files import open_files
+from statemigrate.native import OffsetLog, require_stopped, session_of
+from statemigrate.preview import (
+    Replayed,
+    compare_states,
+    copy_fork,
+    equal,
+    replay,
+    start_fork,
+    workspace,
+)
+from statemigrate.rewrite import Fork, check_stopped, fork_with_state
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.catalogue import user_stores
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import CheckpointDirectory, describe
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape, user_stores
 from statemigrate.commands.new_code import (
     NewCode,
     Probed,
@@ -22,43 +20,52 @@ from statemigrate.commands.new_code import (
     probed,
 )
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.meaning import CodeMeaning, compare_facts
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import read_record
-from statemigrate.native.retrying import whole
-from statemigrate.native.session import session_of
-from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.native import REWRITING, check_spark_version, read_record, session_of, whole
 from statemigrate.quoting import argument
-from statemigrate.rewrite.aggregates import AggregateFunction, KnownFunctions
-from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.rewrite.fork import Fork, fork
-from statemigrate.rewrite.meaning_questions import key_questions, window_questions
-from statemigrate.rewrite.origin import OldCheckpoint, Target
-from statemigrate.rewrite.plan import RewritePlan, make_plan
-from statemigrate.rewrite.plan_document import plan_document
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.reading import StateReader, rewriting_session
-from statemigrate.rewrite.report import RewriteReport, read_report
-from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
-from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
-from statemigrate.rewrite.source_logs import check_offsets
-from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.rewrite.verify import Verified, verify_files
-from statemigrate.rewrite.window_columns import (
+from statemigrate.rewrite import (
+    AggregateFunction,
+    FamilyAddress,
+    Fork,
+    KnownFunctions,
+    Meanings,
     NewWindows,
     ObservedWindows,
+    OldCheckpoint,
+    Progress,
+    RewriteAnswers,
+    RewriteOptions,
+    RewritePlan,
+    RewriteReport,
+    RewriteScripts,
+    StateReader,
+    StoreScripts,
+    Target,
+    Verified,
+    WindowFinding,
     changed_keys,
+    check_offsets,
+    check_stopped,
+    doubts,
     find_windows,
+    fork,
+    key_questions,
+    make_plan,
     observe_windows,
+    plan_document,
+    read_report,
+    rewriting_session,
+    run_plan,
+    verify_files,
+    window_questions,
 )
-from statemigrate.rewrite.windows import Meanings, WindowFinding
-from statemigrate.scripts.folder import survey_of
-from statemigrate.state.project import Project
+from statemigrate.scripts import survey_of
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

@@ -6,36 +6,52 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of, user_stores
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.logs import Offsets, is_read_twice, lines_of_folders
+from statemigrate.checkpoint.operators import (
+    VARIABLES,
     CheckpointShape,
     FamilyShape,
     OperatorShape,
     StoreShape,
+    kind_of,
+    user_stores,
 )
 from statemigrate.commands.new_code import NewCode
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import RewriteError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.documents import sealed
+from statemigrate.files import Files, sealed
 from statemigrate.migration import Lineage
-from statemigrate.native.chunks import MADE, ChunkFiles, chunks_of, folder_of
-from statemigrate.native.control_source import control_sources, has_control_source
-from statemigrate.native.deployment_check import RECORD as DEPLOYED
-from statemigrate.native.deployment_check import StoreRecord, record_document
-from statemigrate.native.deployment_check import read_record as read_deployed
-from statemigrate.native.operators import is_name, is_pages, name_in
-from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
-from statemigrate.processor.keys import check_grouping
-from statemigrate.rewrite.families import Paging, VariablesLayout, written_name
-from statemigrate.rewrite.plan import RewritePlan, laid_out, make_plan
-from statemigrate.rewrite.probe import operator_with, operator_with_pages
-from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.sources import NewSources, RewriteOptions
-from statemigrate.state.open import open_committed
-from statemigrate.state.project import Project
+from statemigrate.native import (
+    MADE,
+    ChunkFiles,
+    StoreRecord,
+    chunks_of,
+    control_sources,
+    folder_of,
+    has_control_source,
+    is_name,
+    is_pages,
+    name_in,
+    record_document,
+)
+from statemigrate.native import RECORD as DEPLOYED
+from statemigrate.native import read_record as read_deployed
+from statemigrate.pages import PagesRecord, read_pages_record, record_name
+from statemigrate.processor import check_grouping
+from statemigrate.rewrite import (
+    NewSources,
+    Paging,
+    RewriteAnswers,
+    RewriteOptions,
+    RewritePlan,
+    VariablesLayout,
+    laid_out,
+    make_plan,
+    operator_with,
+    operator_with_pages,
+    written_name,
+)
+from statemigrate.state import Project, open_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,21 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.commands.deployed import scripted_revision
-from statemigrate.deployment import live_path, store_of
-from statemigrate.deployment.stored import written_for
+from statemigrate.deployment import live_path, store_of, written_for
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.migration import BASE, Lineage
-from statemigrate.native.adoption import WATCHED
-from statemigrate.native.deployment_check import StoreRecord, call_of, read_record
-from statemigrate.native.retrying import retried
+from statemigrate.native import WATCHED, StoreRecord, call_of, read_record, retried
 from statemigrate.quoting import argument
-from statemigrate.state.open import open_committed, require_scripted
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import State, planned
+from statemigrate.state import Project, State, open_committed, planned, require_scripted
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 __all__ = ["Rollback", "RollbackStep", "RollbackStore", "rollback"]
@@ -258,8 +253,7 @@ class _WayBack:
     def _next_with_values(
         self, found: Rollback, again: str, *, is_deployed: bool
     ) -> tuple[RollbackStep, str]:
-        from statemigrate.native.control_source import lacks_control_source
-        from statemigrate.native.paged_operators import chunk_files
+        from statemigrate.native import chunk_files, lacks_control_source
 
         if lacks_control_source(chunk_files(found.checkpoint, self._project.operator)):
             return "prepare", (
@@ -313,8 +307,7 @@ class _WayBack:
         )
 
     def _is_undone(self, found: Rollback) -> bool:
-        from statemigrate.native.adoption_checks import has_named_sources, native_log
-        from statemigrate.native.adoption_files import last_backup
+        from statemigrate.native import has_named_sources, last_backup, native_log
 
         log = native_log(found.checkpoint)
         if has_named_sources(log):
@@ -329,7 +322,7 @@ class _WayBack:
 
     def _plan(self) -> str:
         from statemigrate.commands.backfill import backfill
-        from statemigrate.native.backfill import BackfillPlan
+        from statemigrate.native import BackfillPlan
 
         plan = backfill(self._checkpoint, self._older)
         assert isinstance(plan, BackfillPlan)  # noqa: S101 - not of the embedded engine

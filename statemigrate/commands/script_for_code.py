@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint import CheckpointDirectory, describe
+from statemigrate.checkpoint.operators import (
+    CheckpointShape,
     OperatorStore,
     operator_stores,
     variable_stores,
 )
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.checkpoint.shape import describe
 from statemigrate.commands.arguments import required
 from statemigrate.commands.new_code import (
     NewCode,
@@ -35,20 +34,20 @@ from statemigrate.commands.new_script import (
     write_changes,
 )
 from statemigrate.deployment import store_of
-from statemigrate.files.open import open_files
-from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.meaning import CodeMeaning, OperatorMeaning
-from statemigrate.meaning.key_sources import (
+from statemigrate.files import open_files
+from statemigrate.formats import struct_from_json
+from statemigrate.meaning import (
+    CodeMeaning,
+    OperatorMeaning,
     computed_notes,
     function_questions,
     key_sources,
     merging_of,
 )
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.rekeying import KeyChange
+from statemigrate.scripts import KeyChange, ScriptFolder
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 def autogenerate_for(  # noqa: PLR0913 - all by name

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.squash import Squash
     from statemigrate.formats import Format
-    from statemigrate.inspect.check_report import CheckReport
-    from statemigrate.native.session import Spark
+    from statemigrate.inspect import CheckReport
+    from statemigrate.native import Spark
     from statemigrate.scripts import Details, Entry
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statemigrate.errors import ScriptError
 from statemigrate.quoting import argument
 from statemigrate.scripts import Details, Entry, ScriptFolder
-from statemigrate.state.open import applied_by
+from statemigrate.state import applied_by
 
 
 def init(*, migrations: str | Path = "migrations") -> Path:

@@ -11,39 +11,55 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.settings import PARTITIONS
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.logs import PARTITIONS
+from statemigrate.checkpoint.operators import OperatorShape
 from statemigrate.commands.new_code import NewCode, Probed, check_inputs, meaning_files, probed
 from statemigrate.commands.rewrite import counted, new_windows, require_answers
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
-from statemigrate.native.session import session_of
-from statemigrate.native.versions import REWRITING, check_spark_version
+from statemigrate.files import Files, open_files
+from statemigrate.native import REWRITING, check_spark_version, session_of
 from statemigrate.quoting import argument
-from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.rewrite.meaning_questions import window_questions
-from statemigrate.rewrite.origin import Target
-from statemigrate.rewrite.plan import RewritePlan, make_plan
-from statemigrate.rewrite.plan_document import plan_document
-from statemigrate.rewrite.questions import EXPIRES, OF_TABLES, Question, RewriteAnswers
-from statemigrate.rewrite.reading import rewriting_session
-from statemigrate.rewrite.report import RewriteReport
-from statemigrate.rewrite.run import Progress, run_plan
-from statemigrate.rewrite.scripts import RewriteScripts, Scripted
-from statemigrate.rewrite.seed import Seed, find_seeds, only_store, seed_script, seeded_stores
-from statemigrate.rewrite.seed_rows import BATCH, SeedTables, before_seeding, check_tables
-from statemigrate.rewrite.seed_tables import SeedTable, is_json
-from statemigrate.rewrite.sources import RewriteOptions
-from statemigrate.rewrite.window_columns import ObservedWindows, find_windows, observe_windows
-from statemigrate.rewrite.windows import WindowFinding
-from statemigrate.state.project import Project
+from statemigrate.rewrite import (
+    BATCH,
+    EXPIRES,
+    OF_TABLES,
+    FamilyAddress,
+    ObservedWindows,
+    Progress,
+    Question,
+    RewriteAnswers,
+    RewriteOptions,
+    RewritePlan,
+    RewriteReport,
+    RewriteScripts,
+    Scripted,
+    Seed,
+    SeedTable,
+    SeedTables,
+    Target,
+    WindowFinding,
+    before_seeding,
+    check_tables,
+    find_seeds,
+    find_windows,
+    is_json,
+    make_plan,
+    observe_windows,
+    only_store,
+    plan_document,
+    rewriting_session,
+    run_plan,
+    seed_script,
+    seeded_stores,
+    window_questions,
+)
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 _ZONE = "spark.sql.session.timeZone"

@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.arguments import require_alone, required
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.formats.masking import Mask
-from statemigrate.native.retrying import looks_again, retried
-from statemigrate.state.project import Project
-from statemigrate.state.tables import StateTables, selected
+from statemigrate.formats import Mask, plain_values
+from statemigrate.native import looks_again, retried
+from statemigrate.state import Project, StateTables, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from statemigrate.commands.fleet import Named
     from statemigrate.configuration import NamedCheckpoint
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 @dataclass(frozen=True)

@@ -10,29 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.fleet import Named, found_or_error, named_checkpoints
 from statemigrate.errors import ScriptError, StatemigrateError
-from statemigrate.files.documents import replacing
-from statemigrate.formats.examples import made_up_values
-from statemigrate.inspect.lens_equality import Equality, LensComparison
+from statemigrate.files import replacing
+from statemigrate.formats import made_up_values
+from statemigrate.inspect import Equality, LensComparison
 from statemigrate.migration import BASE, Lineage, Migration
 from statemigrate.quoting import argument
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.heads import read_heads, write_head
-from statemigrate.scripts.loading import load, script_files
-from statemigrate.scripts.reading import read
-from statemigrate.scripts.squashing import (
+from statemigrate.scripts import (
     FOLDER,
+    ScriptFolder,
     SquashedScript,
+    Survey,
     copied_files,
+    load,
     of_functions,
     of_lenses,
     parts_up_to,
+    read,
+    read_heads,
+    script_files,
+    write_head,
 )
-from statemigrate.scripts.survey import Survey
-from statemigrate.state.open import open_committed
-from statemigrate.state.project import Project
+from statemigrate.state import Project, open_committed
 
 if TYPE_CHECKING:
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 UNKNOWN = "unknown"
 """The name of the checkpoints that no configuration names."""

@@ -8,30 +8,34 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.deployed import Behind, behind, scripted_revision
-from statemigrate.deployment import Declared, Kind, StoredFamily, StoredStore, StorePlan
-from statemigrate.deployment.stored import declared_by, gets_source
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import PathOrFiles
+from statemigrate.deployment import (
+    Declared,
+    Kind,
+    StoredFamily,
+    StoredStore,
+    StorePlan,
+    declared_by,
+    gets_source,
+)
+from statemigrate.files import Files, PathOrFiles, Remembered
 from statemigrate.migration import Lineage
-from statemigrate.native.chunks import ChunkFiles, PlanRecord
-from statemigrate.native.control_source import (
+from statemigrate.native import (
+    ChunkFiles,
+    PlanRecord,
+    call_of,
     is_last_source_unknown,
     lacks_control_source,
+    looks_again,
     unrecorded_advice,
 )
-from statemigrate.native.deployment_check import call_of
-from statemigrate.native.retrying import looks_again
 from statemigrate.quoting import argument
-from statemigrate.state.open import Scripts
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import Document, Part, State
+from statemigrate.state import Document, Part, Project, Scripts, State
 
 if TYPE_CHECKING:
-    from statemigrate.native.backfill_progress import PlannedBackfill
-    from statemigrate.rewrite.report import RewriteReport
+    from statemigrate.native import PlannedBackfill
+    from statemigrate.rewrite import RewriteReport
 
 
 # How far the migration of one store is, as data.
@@ -269,7 +273,7 @@ def _native_backfill(checkpoint: Looked, store: StoreStatus, *, is_paged: bool) 
 
 def _has_failed(files: ChunkFiles, plan: PlanRecord, store: StoreStatus) -> bool:
     """Whether the query has processed a plan that has all that is left of the store."""
-    from statemigrate.native.backfill_progress import planned_backfill
+    from statemigrate.native import planned_backfill
 
     planned = planned_backfill(files)
     is_covered = all(plan.covers(each.name) for each in store.families if each.values)
@@ -385,7 +389,7 @@ def summed(numbers: Iterable[int | None]) -> int | None:
 def status(checkpoint: str | Path, project: Project) -> Status:
     """Count what is left in each store of a checkpoint, as `statemigrate.status` says."""
     # It loads Arrow, which a checkpoint that nobody has rewritten does not need.
-    from statemigrate.rewrite.report import find_report
+    from statemigrate.rewrite import find_report
 
     scripts = Scripts.of(project)
     for store, target in scripts.targets.items():
@@ -410,7 +414,7 @@ def status(checkpoint: str | Path, project: Project) -> Status:
 def _planned(state: State) -> PlannedBackfill | None:
     if state.engine == "embedded":
         return None
-    from statemigrate.native.backfill_progress import planned_backfill
+    from statemigrate.native import planned_backfill
 
     return planned_backfill(ChunkFiles(state.checkpoint, state.operator, reading=True))
 

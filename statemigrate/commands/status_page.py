@@ -12,9 +12,7 @@ from statemigrate.commands.deployed import Behind
 from statemigrate.commands.fleet import IN_WORDS, Fleet, Look, NextStep, in_words, need_of_all
 from statemigrate.commands.status import Status, StoreStatus
 from statemigrate.configuration import NamedCheckpoint
-from statemigrate.inspect.report_charts import Bar, share_bar
-from statemigrate.inspect.report_html import rendered
-from statemigrate.inspect.report_text import counted, rough, utc_time
+from statemigrate.inspect import Bar, counted, rendered, rough, share_bar, utc_time
 
 
 def status_page(found: Status | Fleet) -> str:

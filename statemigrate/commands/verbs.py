@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.fleet import Progress, look_at_all, named_checkpoints, unseen
 from statemigrate.commands.status import status as status_of_one
-from statemigrate.state.project import Project
+from statemigrate.state import Project
 
 if TYPE_CHECKING:
     from statemigrate.budget import OnError
@@ -19,12 +19,9 @@ if TYPE_CHECKING:
     from statemigrate.commands.fleet import Fleet, Named
     from statemigrate.commands.quarantine import FailedValue
     from statemigrate.commands.status import Status
-    from statemigrate.embedded.offline import StoppedBackfill
-    from statemigrate.inspect.estimate import Pace
-    from statemigrate.inspect.report import DryRunReport
-    from statemigrate.native.adoption import Preparation
-    from statemigrate.native.backfill import BackfillPlan
-    from statemigrate.native.session import Spark
+    from statemigrate.embedded import StoppedBackfill
+    from statemigrate.inspect import DryRunReport, Pace
+    from statemigrate.native import BackfillPlan, Preparation, Spark
 
 
 __all__ = ["backfill", "dry_run", "status"]
@@ -243,7 +240,7 @@ def dry_run(  # noqa: PLR0913 - all but two by name
     tried = required("dry_run", store, "a store")
     if from_file is not None:
         require_alone("dry_run", "from_file", checkpoint=checkpoint)
-        from statemigrate.inspect.dry_run import dry_run_file
+        from statemigrate.inspect import dry_run_file
 
         return dry_run_file(
             tried,
@@ -387,7 +384,7 @@ def backfill(  # noqa: PLR0913 - all but one by name
         return pause_backfill(checkpoint, operator=operator)
     if prepare:
         from statemigrate.commands.adopt import adopt
-        from statemigrate.native.adoption import WATCHED
+        from statemigrate.native import WATCHED
 
         return adopt(
             checkpoint,

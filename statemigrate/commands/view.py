@@ -15,25 +15,25 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from statemigrate.commands.fleet import Progress, unseen
 from statemigrate.errors import StatemigrateError
-from statemigrate.files.documents import replacing
-from statemigrate.formats import Struct
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.avro.reading import write_container
-from statemigrate.formats.json_values import json_text
-from statemigrate.formats.masking import Mask
-from statemigrate.native.retrying import looks_again
-from statemigrate.pages.rows import arrow_schema
-from statemigrate.state.entries import StoreEntries, keys_from_texts
-from statemigrate.state.open import require_store
-from statemigrate.state.project import Project
-from statemigrate.state.protocol import Entry
-from statemigrate.state.tables import open_state
+from statemigrate.files import replacing
+from statemigrate.formats import Mask, Struct, json_text, plain_rows
+from statemigrate.formats.avro import write_container
+from statemigrate.native import looks_again
+from statemigrate.pages import arrow_schema
+from statemigrate.state import (
+    Entry,
+    Project,
+    StoreEntries,
+    keys_from_texts,
+    open_state,
+    require_store,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 
 # The forms of an export: how entries become blocks of bytes, and blocks a file.

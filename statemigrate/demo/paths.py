@@ -8,7 +8,7 @@ from pathlib import Path
 
 from statemigrate.demo.options import DemoOptions
 from statemigrate.errors import StatemigrateError
-from statemigrate.native.moved import check_readable
+from statemigrate.native import check_readable
 
 _PACKAGE = Path(__file__).resolve().parent
 

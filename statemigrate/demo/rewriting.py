@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
 from statemigrate.demo import story
 from statemigrate.demo.events import make_events, write_files
 from statemigrate.demo.jobs.rewriting import partitions_written
@@ -37,7 +37,7 @@ from statemigrate.demo.verdict import (
     compare_rewritten,
 )
 from statemigrate.errors import CheckpointError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 
 
 class RewriteDemo:

@@ -44,8 +44,8 @@ from statemigrate.demo.verdict import (
     in_state,
 )
 from statemigrate.errors import CheckpointInUseError
-from statemigrate.files.hadoop_jvm import require_java
-from statemigrate.native.adoption import adopt
+from statemigrate.files import require_java
+from statemigrate.native import adopt
 
 _PATIENCE = 60.0  # seconds
 _LOOK = 1.0  # second

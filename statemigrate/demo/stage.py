@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Row
 
-from statemigrate.checkpoint.logs.settings import HDFS_PROVIDER, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs import HDFS_PROVIDER, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder
-from statemigrate.embedded.progress import BatchProgress
+from statemigrate.embedded import BatchProgress
 from statemigrate.errors import StatemigrateError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from statemigrate.demo.jobs.after import cents
 from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, REWRITTEN, BatchOutcome, Crash
-from statemigrate.state.tables import StateTables, open_state
+from statemigrate.state import StateTables, open_state
 
 # Comparing what is there with what must be there, key by key and field by field.
 

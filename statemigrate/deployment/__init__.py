@@ -3,64 +3,81 @@
 Engine-free: both engines say what they were given and what they store, and get a plan.
 """
 
+# mypy: implicit-reexport
+
 from __future__ import annotations
 
-from statemigrate.deployment.checks import check_expiry, check_scripted, check_targets
-from statemigrate.deployment.plan import (
-    GuardedFamily,
-    StorePlan,
-    access_for,
-    dual_access,
-    fitting_lineages,
-    live_path,
-    migrates_in_background,
-    missing_path,
-    only_by_rewriting,
-    plan_store,
-)
-from statemigrate.deployment.stored import (
-    SETTINGS,
-    Declared,
-    DeploymentSettings,
-    Kind,
-    Occupancy,
-    StoredFamily,
-    StoredStore,
-    StoreFacts,
-    applied_scripts,
-    complement_of,
-    family_name,
-    is_family_of,
-    revision_in,
-    store_of,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "SETTINGS",
-    "Declared",
-    "DeploymentSettings",
-    "GuardedFamily",
-    "Kind",
-    "Occupancy",
-    "StoreFacts",
-    "StorePlan",
-    "StoredFamily",
-    "StoredStore",
-    "access_for",
-    "applied_scripts",
-    "check_expiry",
-    "check_scripted",
-    "check_targets",
-    "complement_of",
-    "dual_access",
-    "family_name",
-    "fitting_lineages",
-    "is_family_of",
-    "live_path",
-    "migrates_in_background",
-    "missing_path",
-    "only_by_rewriting",
-    "plan_store",
-    "revision_in",
-    "store_of",
-]
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.deployment.checks import (
+        check_expiry,
+        check_scripted,
+        check_scripts,
+        check_targets,
+    )
+    from statemigrate.deployment.code import (
+        Copy,
+        is_on_copy,
+        is_only_looking,
+        is_tried,
+        named_object,
+        note_call,
+        only_looking,
+        query_checkpoint,
+        running_on_copy,
+        settings_for_query,
+    )
+    from statemigrate.deployment.plan import (
+        StorePlan,
+        access_for,
+        dual_access,
+        fitting_lineages,
+        live_path,
+        migrates_in_background,
+        missing_path,
+        plan_store,
+    )
+    from statemigrate.deployment.stored import (
+        SETTINGS,
+        Call,
+        Declared,
+        DeploymentSettings,
+        Kind,
+        Occupancy,
+        StoredFamily,
+        StoredStore,
+        StoreFacts,
+        applied_scripts,
+        complement_of,
+        declared_by,
+        family_name,
+        gets_source,
+        is_family_of,
+        recorded_call,
+        revision_in,
+        store_of,
+        written_for,
+    )
+else:
+    make_face(
+        __name__,
+        {
+            "checks": "check_expiry check_scripted check_scripts check_targets",
+            "code": (
+                "Copy is_on_copy is_only_looking is_tried named_object note_call only_looking "
+                "query_checkpoint running_on_copy settings_for_query"
+            ),
+            "plan": (
+                "StorePlan access_for dual_access fitting_lineages live_path "
+                "migrates_in_background missing_path plan_store"
+            ),
+            "stored": (
+                "SETTINGS Call Declared DeploymentSettings Kind Occupancy StoreFacts "
+                "StoredFamily StoredStore applied_scripts complement_of declared_by family_name "
+                "gets_source is_family_of recorded_call revision_in store_of written_for"
+            ),
+        },
+    )

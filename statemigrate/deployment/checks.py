@@ -14,9 +14,8 @@ from statemigrate.deployment.stored import (
     revision_in,
 )
 from statemigrate.errors import StartupError
-from statemigrate.formats import Struct
-from statemigrate.formats.comparison import differences
-from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats import Struct, differences
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.quoting import argument
 

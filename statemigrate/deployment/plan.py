@@ -25,7 +25,7 @@ from statemigrate.deployment.stored import (
 from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.families import Family, Key, Source, Span
 from statemigrate.formats import Format, Struct
-from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import BASE, Lineage, MigrationPath, Step
 
 # What a running query can do of a store's scripts, and the error for what it cannot.

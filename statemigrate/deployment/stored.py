@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
-from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import BASE, Lineage
 from statemigrate.quoting import argument
 

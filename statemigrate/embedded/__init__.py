@@ -1,1 +1,58 @@
 """The embedded engine: state in RocksDB, one database a partition, durable in the checkpoint."""
+
+# mypy: implicit-reexport
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
+    from statemigrate.embedded.continuation import batch_time, last_committed, require_committed
+    from statemigrate.embedded.families import list_key
+    from statemigrate.embedded.forks import (
+        contents_at,
+        fork_version,
+        fork_versions,
+        heartbeat_line,
+        removed_versions,
+    )
+    from statemigrate.embedded.layout import Layout, lock_holder
+    from statemigrate.embedded.manifest import Manifest
+    from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
+    from statemigrate.embedded.options import EmbeddedOptions
+    from statemigrate.embedded.processes import cores, shared_out
+    from statemigrate.embedded.progress import BatchProgress
+    from statemigrate.embedded.query import EmbeddedQuery, RunningQuery, parts_of
+    from statemigrate.embedded.repair import (
+        SET_ASIDE,
+        DamagedFile,
+        Inspection,
+        Remade,
+        StoppedRepair,
+        locked_for_repair,
+    )
+    from statemigrate.embedded.trial import Trial
+    from statemigrate.embedded.versions import require_stopped, retained_versions
+else:
+    make_face(
+        __name__,
+        {
+            "committed": "CommittedPartition CommittedVersion hold",
+            "continuation": "batch_time last_committed require_committed",
+            "families": "list_key",
+            "forks": "contents_at fork_version fork_versions heartbeat_line removed_versions",
+            "layout": "Layout lock_holder",
+            "manifest": "Manifest",
+            "offline": "StoppedBackfill StoppedQuery stopped",
+            "options": "EmbeddedOptions",
+            "processes": "cores shared_out",
+            "progress": "BatchProgress",
+            "query": "EmbeddedQuery RunningQuery parts_of",
+            "repair": "SET_ASIDE DamagedFile Inspection Remade StoppedRepair locked_for_repair",
+            "trial": "Trial",
+            "versions": "require_stopped retained_versions",
+        },
+    )

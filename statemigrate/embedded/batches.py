@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate import errors
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
-from statemigrate.checkpoint.epochs import Epoch
+from statemigrate.checkpoint import Epoch
 from statemigrate.deployment import DeploymentSettings, StorePlan, store_of
 from statemigrate.embedded.batch_output import Frames, local_frame, most_with_report
 from statemigrate.embedded.computed_batch import Computed
@@ -33,10 +33,9 @@ from statemigrate.embedded.snapshot_verification import Proving
 from statemigrate.embedded.task_plan import BatchPlan, BatchSchema, report_damages
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import StorageError
-from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, StoreRevision, planned_revisions
+from statemigrate.event_log import Facts, Note, Stamp, StoreRevision, planned_revisions
 from statemigrate.files import Files, whole_number
-from statemigrate.processor.workers import reader_named
+from statemigrate.processor import reader_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

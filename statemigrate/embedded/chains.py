@@ -28,7 +28,7 @@ from statemigrate.embedded.manifest import (
 from statemigrate.embedded.snapshots import stored_files
 from statemigrate.embedded.versions import published, read_published
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files import RESTORE_COPY
 
 Kind = Literal["snapshot", "base", "older version"]
 

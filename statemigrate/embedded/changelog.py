@@ -20,7 +20,7 @@ from statemigrate.embedded.database import Run
 from statemigrate.embedded.durable import DurableFile, FileReference, confined, unwritable, verify
 from statemigrate.embedded.layout import file_name
 from statemigrate.errors import CorruptFileError, StorageError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files import RESTORE_COPY
 
 # The messages of an Arrow IPC stream, each taken apart and measured before Arrow acts on it.
 #

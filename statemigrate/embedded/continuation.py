@@ -6,8 +6,8 @@ from each other. A batch continues the newest version, or repeats it; everything
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import batches_in, parse_offsets, unknown
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.logs import batches_in, parse_offsets, unknown
 from statemigrate.embedded.layout import PARTITIONS, VERSIONS, Layout, version_of
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.versions import published, read_manifest, retained_versions

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import ConfinedPath
-from statemigrate.files.documents import RESTORE_COPY, sealed, unsealed
+from statemigrate.files import RESTORE_COPY, ConfinedPath, sealed, unsealed
 
 # From a path of the engine's own to one that follows no link.
 #

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from statemigrate.checkpoint.logs.offsets import Offsets
+from statemigrate.checkpoint.logs import Offsets
 from statemigrate.embedded.batches import NAME
 from statemigrate.embedded.committed import hold
 from statemigrate.embedded.content_hash import Contents

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from statemigrate.embedded.durable import confined, unwritable
 from statemigrate.errors import CheckpointError, CheckpointInUseError
-from statemigrate.files import Files, LocalFiles
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, LocalFiles, open_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from typing import Any
 from statemigrate.deployment import Occupancy, StoredStore
 from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.durable import FILE, FileReference
-from statemigrate.files.documents import OBJECT, Maybe, OneOf, Table, check_shape
+from statemigrate.files import OBJECT, Maybe, OneOf, Table, check_shape
 
 EMPTY_STATE = "empty"
 

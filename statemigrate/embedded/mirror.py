@@ -25,7 +25,7 @@ from statemigrate.embedded.layout import PARTITIONS, Layout, file_name
 from statemigrate.embedded.manifest import ChangelogReference, Pack, PartitionState
 from statemigrate.embedded.snapshots import stored_files
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files import RESTORE_COPY
 
 # Packs: the changelogs that a batch wrote in all partitions, as one file of the checkpoint.
 #

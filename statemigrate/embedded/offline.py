@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from statemigrate.budget import BackfillOptions, Chunk, OnError, Tuner
-from statemigrate.checkpoint.epochs import Epoch
+from statemigrate.checkpoint import Epoch
 from statemigrate.deployment import StorePlan
 from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.layout import (
@@ -40,7 +40,7 @@ from statemigrate.embedded.task_plan import (
     retire_families,
 )
 from statemigrate.embedded.versions import claim, publish_manifest, require_stopped
-from statemigrate.processor.keys import TupleKeyCodec
+from statemigrate.processor import TupleKeyCodec
 
 # What is done to one partition of a stopped query, in whichever process, step by step.
 

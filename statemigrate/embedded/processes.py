@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from statemigrate.errors import CheckpointError, StatemigrateError
-from statemigrate.processor.garbage import few_collections
+from statemigrate.processor import few_collections
 
 Document = dict[str, Any]
 Work = Callable[[int], Iterator[Document]]

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.epochs import Epoch
+from statemigrate.checkpoint import Epoch
 from statemigrate.deployment import (
     SETTINGS,
     DeploymentSettings,
     StorePlan,
+    is_tried,
+    query_checkpoint,
 )
-from statemigrate.deployment.code import is_tried, query_checkpoint
 from statemigrate.embedded.batches import (
     Batches,
     Drain,
@@ -50,16 +51,17 @@ from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.embedded.versions import WriterHeartbeat, claim
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.event_log.events import Stamp
-from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.processor.batch_processor import BatchProcessor
-from statemigrate.processor.keys import grouping_key
-from statemigrate.processor.rows import output_type
-from statemigrate.processor.startup import Start, require_workers
-from statemigrate.processor.state_columns import check_names
-from statemigrate.processor.workers import (
+from statemigrate.event_log import Stamp
+from statemigrate.files import has_jvm
+from statemigrate.processor import (
     EMBEDDED,
+    BatchProcessor,
+    Start,
+    check_names,
+    grouping_key,
     is_one_machine,
+    output_type,
+    require_workers,
 )
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from statemigrate.embedded.manifest import Manifest, Pack
 from statemigrate.embedded.snapshots import listed
 from statemigrate.embedded.versions import newest_only, published, read_published
 from statemigrate.errors import CorruptFileError, without_credentials
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files import RESTORE_COPY
 
 IDLE_MS, SHARE = 250.0, 0.02
 """What reading may take after a batch without rows, and after one with rows, as a share of it."""

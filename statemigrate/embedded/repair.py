@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from statemigrate.budget import BackfillOptions, Tuner
-from statemigrate.checkpoint.logs.offsets import batches_in
+from statemigrate.checkpoint.logs import batches_in
 from statemigrate.embedded.chains import SnapshotChain, chains_of, older_chains
 from statemigrate.embedded.continuation import last_committed
 from statemigrate.embedded.layout import PARTITIONS, Layout

@@ -34,7 +34,7 @@ from statemigrate.embedded.replaced_values import contents_in, count
 from statemigrate.embedded.snapshots import restore_snapshot
 from statemigrate.embedded.versions import Pair, differences
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
-from statemigrate.files.documents import RESTORE_COPY
+from statemigrate.files import RESTORE_COPY
 
 # What proves that a working copy holds one version, and nothing else.
 #

@@ -36,7 +36,7 @@ from statemigrate.embedded.durable import (
 )
 from statemigrate.embedded.layout import file_name
 from statemigrate.errors import CorruptFileError
-from statemigrate.files.documents import (
+from statemigrate.files import (
     OBJECT,
     RESTORE_COPY,
     Maybe,

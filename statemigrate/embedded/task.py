@@ -26,16 +26,23 @@ from statemigrate.embedded.task_plan import (
     retire_families,
 )
 from statemigrate.errors import StatemigrateError, UnsupportedError
-from statemigrate.processor.arrow_rows import returned_output
-from statemigrate.processor.batch_processor import BatchProcessor, processed_blocks
-from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
-from statemigrate.processor.handle import DualAccessHandle, never_dropped
-from statemigrate.processor.key_blocks import KeyBlocks
-from statemigrate.processor.key_isolation import BetweenKeys
-from statemigrate.processor.keys import TupleKeyCodec, exact_values
-from statemigrate.processor.rows import row_class
-from statemigrate.processor.state_columns import StateColumns
-from statemigrate.processor.variables import GroupingKey, direct_variable
+from statemigrate.processor import (
+    BatchProcessor,
+    BetweenKeys,
+    DualAccessHandle,
+    GroupingKey,
+    KeyBlocks,
+    StateColumns,
+    TupleKeyCodec,
+    direct_variable,
+    exact_values,
+    few_collections,
+    keep_what_is_loaded,
+    never_dropped,
+    processed_blocks,
+    returned_output,
+    row_class,
+)
 
 # The embedded engine's handle: what it has no place for is refused, never ignored.
 

@@ -24,8 +24,7 @@ from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths, opened
 from statemigrate.errors import CheckpointError, without_credentials
 from statemigrate.families import Source
-from statemigrate.processor.keys import TupleKeyCodec, shown_key
-from statemigrate.processor.stores import OpenStores, Role
+from statemigrate.processor import OpenStores, Role, TupleKeyCodec, shown_key
 
 
 @dataclass(frozen=True)

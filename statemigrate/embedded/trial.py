@@ -24,8 +24,7 @@ from statemigrate.embedded.query import (
 )
 from statemigrate.embedded.versions import claim
 from statemigrate.errors import StartupError
-from statemigrate.processor.startup import require_workers
-from statemigrate.processor.workers import EMBEDDED
+from statemigrate.processor import EMBEDDED, require_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

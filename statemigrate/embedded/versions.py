@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from statemigrate.checkpoint import epochs
-from statemigrate.checkpoint.epochs import Epoch, is_listed, newest_epoch
+from statemigrate.checkpoint import Epoch, is_listed, newest_epoch
+from statemigrate.checkpoint import claim as claim_epoch
 from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.layout import VERSIONS, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.errors import CheckpointInUseError, CorruptFileError, without_credentials
-from statemigrate.files import FileEntry
-from statemigrate.files.documents import RESTORE_COPY, sealed, understood, unsealed
+from statemigrate.files import RESTORE_COPY, FileEntry, sealed, understood, unsealed
 
 # Beginning an epoch in a checkpoint of the embedded engine, also of before there were epochs.
 
@@ -36,8 +35,8 @@ than Spark's logs, and so refuse a checkpoint whose newer manifests they do not 
 
 
 def claim(layout: Layout) -> Epoch:
-    """As `epochs.claim`; the first one shuts releases without epochs out."""
-    return epochs.claim(layout.files, first=partial(_raise_barrier, layout))
+    """As `claim` of the epochs; the first one shuts releases without epochs out."""
+    return claim_epoch(layout.files, first=partial(_raise_barrier, layout))
 
 
 def _raise_barrier(layout: Layout) -> None:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from statemigrate.files.documents import VERSION, Maybe, OneOf, Table, check_shape
+from statemigrate.files import VERSION, Maybe, OneOf, Table, check_shape
 
 # By what and by whom something is done: versions of the code, of Spark and of this, and a user.
 

@@ -23,8 +23,7 @@ from statemigrate.event_log.events import (
     StoreChange,
     Verb,
 )
-from statemigrate.files import Files
-from statemigrate.files.documents import sealed, understood, unsealed
+from statemigrate.files import Files, sealed, understood, unsealed
 
 # Whether a start of the log was followed, at the same batch, by another one that took its turn.
 

@@ -6,42 +6,97 @@ that needs them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from statemigrate.errors import FormatError
-from statemigrate.formats.avro_format import Avro
-from statemigrate.formats.comparison import Comparison, compare
-from statemigrate.formats.format import Format, Value
-from statemigrate.formats.schema.resolution import FieldChange, Verdict
-from statemigrate.formats.struct_format import Struct, struct_from_json
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.formats.arrow_values import (
+        array_of,
+        has_floats,
+        has_maps,
+        is_utf8,
+        nullable_type,
+        plain_array,
+        plain_rows,
+        plain_values,
+    )
+    from statemigrate.formats.avro_format import Avro
+    from statemigrate.formats.comparison import Comparison, compare, differences
+    from statemigrate.formats.escaped_text import first_escaped, visible
+    from statemigrate.formats.examples import MOST, made_up_values, samples
+    from statemigrate.formats.format import Format, Value
+    from statemigrate.formats.json_values import json_text, leaf_from_text, value_from_json
+    from statemigrate.formats.masking import Mask
+    from statemigrate.formats.merging import FieldDifference, MergeOutcome, merge
+    from statemigrate.formats.schema import FieldChange, Verdict
+    from statemigrate.formats.stored_format import format_from_json
+    from statemigrate.formats.struct_format import Struct, struct_from_json
+    from statemigrate.formats.timestamps import (
+        MICROSECOND,
+        aware_of,
+        local_of,
+        microseconds_of,
+        utc_of,
+    )
+else:
+    make_face(
+        __name__,
+        {
+            "arrow_values": (
+                "array_of has_floats has_maps is_utf8 nullable_type plain_array plain_rows "
+                "plain_values"
+            ),
+            "avro_format": "Avro",
+            "comparison": "Comparison compare differences",
+            "escaped_text": "first_escaped visible",
+            "examples": "MOST made_up_values samples",
+            "format": "Format Value",
+            "json_values": "json_text leaf_from_text value_from_json",
+            "masking": "Mask",
+            "merging": "FieldDifference MergeOutcome merge",
+            "schema": "FieldChange Verdict",
+            "stored_format": "format_from_json",
+            "struct_format": "Struct struct_from_json",
+            "timestamps": "MICROSECOND aware_of local_of microseconds_of utc_of",
+        },
+    )
 
 __all__ = [
+    "MICROSECOND",
+    "MOST",
     "Avro",
     "Comparison",
     "FieldChange",
+    "FieldDifference",
     "Format",
+    "Mask",
+    "MergeOutcome",
     "Struct",
     "Value",
     "Verdict",
+    "array_of",
+    "aware_of",
     "compare",
+    "differences",
+    "first_escaped",
     "format_from_json",
+    "has_floats",
+    "has_maps",
+    "is_utf8",
+    "json_text",
+    "leaf_from_text",
+    "local_of",
+    "made_up_values",
+    "merge",
+    "microseconds_of",
+    "nullable_type",
+    "plain_array",
+    "plain_rows",
+    "plain_values",
+    "samples",
+    "struct_from_json",
+    "utc_of",
+    "value_from_json",
+    "visible",
 ]
-
-
-# Formats as checkpoints store them.
-
-
-def format_from_json(document: dict[str, Any]) -> Format:
-    """Return the format that ``to_json`` wrote. Raises FormatError if ``document`` is not one."""
-    match document:
-        case {"kind": "avro", "schema": dict() as schema}:
-            return Avro(schema)
-        case {"kind": "struct", "schema": dict() as schema}:
-            return struct_from_json(schema)
-    raise FormatError(
-        "SM-FORMAT-012",
-        "This is not a stored format.",
-        expected='{"kind": "avro" or "struct", "schema": {...}}',
-        found=f"{document!r:.200}",
-        next_action="check that the checkpoint was written by this version or an older one",
-    )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from statemigrate.errors import FormatError
 from statemigrate.files import parse_json
 from statemigrate.formats.format import Format
-from statemigrate.formats.schema.nodes import too_deep
-from statemigrate.formats.schema.parsing import parse
-from statemigrate.formats.struct.rules import spark_json
+from statemigrate.formats.schema import parse, too_deep
+from statemigrate.formats.struct import spark_json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -6,21 +6,24 @@ import textwrap
 from dataclasses import dataclass
 
 from statemigrate.formats.format import Format
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     Array,
     Decimals,
     Enum,
+    FieldChange,
     Fixed,
     Map,
     Node,
     Primitive,
     Record,
     Union,
+    Verdict,
     accepts_none,
+    changes_between,
     type_name,
     without_none,
+    worst,
 )
-from statemigrate.formats.schema.resolution import FieldChange, Verdict, changes_between, worst
 
 # What types are called in what people read: in DDL for a Struct, in Avro's words for an Avro.
 

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from statemigrate.formats.avro import Unfit
-from statemigrate.formats.avro.column_types import has_columns
-from statemigrate.formats.schema.fingerprint import fingerprint
-from statemigrate.formats.schema.nodes import Record, check_bounds, type_name
+from statemigrate.formats.avro import Unfit, has_columns
+from statemigrate.formats.schema import Record, check_bounds, fingerprint, type_name
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -42,9 +40,7 @@ class Format(ABC):
 
     def __init__(self, schema: Record) -> None:
         # Who only looks at state makes no format, and need not wait for what writes and reads one.
-        from statemigrate.formats.avro.checks import check_of
-        from statemigrate.formats.avro.codec import encoders_of
-        from statemigrate.formats.avro.reading import readers_of
+        from statemigrate.formats.avro import check_of, encoders_of, readers_of
 
         check_bounds(schema)
         check = check_of(schema)
@@ -125,7 +121,7 @@ class Format(ABC):
         """
         if not self.has_columns:
             return None
-        from statemigrate.formats.avro.columns_reading import read_columns
+        from statemigrate.formats.avro import read_columns
 
         try:
             return read_columns(self.schema, values)
@@ -140,7 +136,7 @@ class Format(ABC):
         """
         if not self.has_columns:
             return None
-        from statemigrate.formats.avro.columns_writing import write_columns
+        from statemigrate.formats.avro import write_columns
 
         try:
             return write_columns(self.schema, array)
@@ -150,7 +146,7 @@ class Format(ABC):
 
     def takes_nulls_of(self, array: Any) -> bool:
         """Say whether an Arrow array of the format's types has nulls only where None is a value."""
-        from statemigrate.formats.avro.columns_writing import has_nulls_only_where_allowed
+        from statemigrate.formats.avro import has_nulls_only_where_allowed
 
         return has_nulls_only_where_allowed(self.schema, array)
 

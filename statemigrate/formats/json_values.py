@@ -15,7 +15,7 @@ from typing import Any
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats.format import Format, Value
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     NULL,
     Array,
     Fixed,

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from statemigrate.errors import FormatError
 from statemigrate.formats.format import Format
-from statemigrate.formats.schema.nodes import avro_json, too_deep
-from statemigrate.formats.schema.parsing import as_spark_writes, with_collations
-from statemigrate.formats.struct.ddl import ddl_of, parse_ddl
-from statemigrate.formats.struct.rules import check_avro, record_of
+from statemigrate.formats.schema import as_spark_writes, avro_json, too_deep, with_collations
+from statemigrate.formats.struct import check_avro, ddl_of, parse_ddl, record_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

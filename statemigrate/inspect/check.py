@@ -14,14 +14,19 @@ from statemigrate.inspect.check_examples import entry_findings, example_findings
 from statemigrate.inspect.check_report import CheckReport, Finding
 from statemigrate.migration import BASE, Migration
 from statemigrate.quoting import argument
-from statemigrate.scripts import ScriptFolder
-from statemigrate.scripts.applied import Applied, applied_file, read_applied
-from statemigrate.scripts.checksums import code_checksum
-from statemigrate.scripts.heads import differing_heads
-from statemigrate.scripts.loading import Script
-from statemigrate.scripts.squashing import FOLDER
-from statemigrate.scripts.survey import Survey, survey
-from statemigrate.state.open import applied_by
+from statemigrate.scripts import (
+    FOLDER,
+    Applied,
+    Script,
+    ScriptFolder,
+    Survey,
+    applied_file,
+    code_checksum,
+    differing_heads,
+    read_applied,
+    survey,
+)
+from statemigrate.state import applied_by
 
 # Whether scripts are as they were when they were applied.
 

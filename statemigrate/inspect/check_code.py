@@ -18,12 +18,9 @@ from statemigrate.formats import Format, Value
 from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.check_report import Finding
 from statemigrate.inspect.field_effects import shown
-from statemigrate.migration import BASE, Migration
-from statemigrate.migration.migration import takes_key
-from statemigrate.migration.path import step_of
-from statemigrate.migration.stages import Entry, Stage
+from statemigrate.migration import BASE, Entry, Migration, Stage, step_of, takes_key
 from statemigrate.quoting import argument
-from statemigrate.scripts.survey import Survey
+from statemigrate.scripts import Survey
 
 if TYPE_CHECKING:
     from statemigrate.inspect.declared_code import Code

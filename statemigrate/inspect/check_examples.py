@@ -12,8 +12,7 @@ from itertools import chain, cycle, islice, pairwise
 from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.formats import Format, Value
-from statemigrate.formats.examples import MOST, made_up_values
+from statemigrate.formats import MOST, Format, Value, made_up_values
 from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.check_code import EntryFunctions, Outcomes, culprit, entry_functions
 from statemigrate.inspect.check_report import Finding
@@ -30,8 +29,8 @@ from statemigrate.migration import (
     MigrationPath,
     Step,
     Transform,
+    takes_key,
 )
-from statemigrate.migration.migration import takes_key
 
 _PAIRS = 50
 """So many pairs of values are merged."""

@@ -37,7 +37,7 @@ def equal_to(array: Any, parts: Sequence[str], value: Any) -> Mask:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from statemigrate.formats.arrow_values import plain_array
+    from statemigrate.formats import plain_array
 
     has = validity(array, parts)
     if value is None or not has.any():

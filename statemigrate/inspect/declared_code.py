@@ -7,14 +7,19 @@ from dataclasses import dataclass
 from inspect import unwrap
 from typing import Any
 
-from statemigrate.deployment import SETTINGS, Declared, DeploymentSettings
-from statemigrate.deployment.code import named_object, only_looking
+from statemigrate.deployment import (
+    SETTINGS,
+    Declared,
+    DeploymentSettings,
+    named_object,
+    only_looking,
+)
 from statemigrate.errors import (
     CodeError,
     StatemigrateError,
 )
-from statemigrate.native.functions import MigratedFunction
-from statemigrate.processor.handle import Listening, declared_variables
+from statemigrate.native import MigratedFunction
+from statemigrate.processor import Listening, declared_variables
 from statemigrate.quoting import argument
 
 

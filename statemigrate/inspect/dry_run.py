@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate import errors
-from statemigrate.checkpoint.operators.shapes import with_labels
+from statemigrate.checkpoint.operators import with_labels
 from statemigrate.deployment import StorePlan
 from statemigrate.errors import (
     FormatError,
@@ -20,10 +20,8 @@ from statemigrate.errors import (
     values_hidden,
 )
 from statemigrate.files import parse_json
-from statemigrate.formats import Format, Value
-from statemigrate.formats.avro.reading import read_container
-from statemigrate.formats.json_values import value_from_json
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import Format, Value, struct_from_json, value_from_json
+from statemigrate.formats.avro import read_container
 from statemigrate.inspect.estimate import Pace, estimated
 from statemigrate.inspect.field_effects import shown
 from statemigrate.inspect.laws import inverses_of
@@ -32,7 +30,7 @@ from statemigrate.inspect.rewriting import NewKeys, RewritingTrialPath
 from statemigrate.inspect.trial import Findings, ValueTrial, added
 from statemigrate.inspect.trial_path import TrialPath, Trying, courses
 from statemigrate.migration import Lineage, Step
-from statemigrate.state.protocol import Share, Shares, State
+from statemigrate.state import Share, Shares, State
 
 Counts = Mapping[str, Mapping[int, int]]
 Progress = Callable[[int, int], None]

@@ -12,10 +12,18 @@ from operator import itemgetter
 from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.formats import Format, Value
-from statemigrate.formats.examples import samples
-from statemigrate.formats.schema.matching import FieldAddress, field_addresses, replaced, values_at
-from statemigrate.formats.schema.nodes import Array, Map, Node, Record, without_none
+from statemigrate.formats import Format, Value, samples
+from statemigrate.formats.schema import (
+    Array,
+    FieldAddress,
+    Map,
+    Node,
+    Record,
+    field_addresses,
+    replaced,
+    values_at,
+    without_none,
+)
 from statemigrate.inspect.column_places import validity
 from statemigrate.migration import Step
 

@@ -10,7 +10,7 @@ from statemigrate.budget import BackfillOptions
 from statemigrate.inspect.report import BackfillEstimate
 from statemigrate.inspect.trial import Findings
 from statemigrate.inspect.trial_path import TrialPath
-from statemigrate.state.protocol import State
+from statemigrate.state import State
 
 _WRITING = 0.6
 """The part of its own rate that a dry run keeps once it also writes (see benchmarks/README.md)."""

@@ -14,18 +14,18 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from statemigrate.errors import HIDDEN, TransformError, ValueMismatchError
-from statemigrate.formats import Format, Value
-from statemigrate.formats.examples import samples
-from statemigrate.formats.json_values import json_text
-from statemigrate.formats.schema.matching import (
+from statemigrate.formats import Format, Value, json_text, samples
+from statemigrate.formats.schema import (
     FieldAddress,
+    Node,
+    Record,
+    Union,
     field_addresses,
     field_paths,
     is_within,
     replaced,
     values_at,
 )
-from statemigrate.formats.schema.nodes import Node, Record, Union
 from statemigrate.inspect.column_places import equal_to, first_of, validity
 from statemigrate.inspect.report import ConstantField, Effect, Loss, ValueExample
 from statemigrate.migration import Step

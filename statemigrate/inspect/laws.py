@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
-from statemigrate.formats.schema.matching import is_within
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     Array,
     Map,
     Node,
     Record,
     accepts_none,
+    is_within,
     without_none,
 )
 from statemigrate.inspect.causes import cause_of

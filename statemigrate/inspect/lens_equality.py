@@ -16,7 +16,7 @@ from statemigrate.inspect.field_effects import changes, shown
 from statemigrate.inspect.laws import shrunk
 from statemigrate.lenses import Change
 from statemigrate.migration import Direction, Migration, MigrationPath, Transform
-from statemigrate.state.protocol import Document, Part
+from statemigrate.state import Document, Part
 
 _GROUPS = 20
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from statemigrate.formats import Value
-from statemigrate.formats.schema.nodes import Record
+from statemigrate.formats.schema import Record
 from statemigrate.inspect.field_effects import Group, record_in, shown
 from statemigrate.inspect.report import FieldEffect, ValueExample
 

@@ -10,15 +10,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemigrate.errors import TransformError
-from statemigrate.formats import Format, Struct, Value
-from statemigrate.formats.arrow_values import array_of, plain_values
-from statemigrate.formats.escaped_text import first_escaped
+from statemigrate.formats import Format, Struct, Value, array_of, first_escaped, plain_values
 from statemigrate.inspect.trial import ValueTrial
 from statemigrate.inspect.trial_path import TrialPath
-from statemigrate.migration import Entry, MigrationPath, Step
-from statemigrate.migration.path import check_readable
-from statemigrate.migration.stages import rekeyed, upgraded_table
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.migration import (
+    Entry,
+    MigrationPath,
+    Step,
+    check_readable,
+    rekeyed,
+    upgraded_table,
+)
+from statemigrate.processor import TupleCodec
 
 # A script's form for tables, tried on one entry at a time.
 
@@ -53,7 +56,7 @@ def _conformed(step: Step, key: Value) -> Value:
 def _arrow(format: Format) -> Any:
     import pyarrow as pa
 
-    from statemigrate.checkpoint.rows.spark_types import arrow_schema
+    from statemigrate.checkpoint.rows import arrow_schema
 
     schema = format if isinstance(format, Struct) else Struct(format.struct_type())
     return pa.struct(list(arrow_schema(schema.to_json()["schema"])))

@@ -39,7 +39,7 @@ from statemigrate.inspect.report import (
 )
 from statemigrate.inspect.trial_columns import TrialColumns, TriedColumns
 from statemigrate.migration import MigrationPath, Step
-from statemigrate.state.protocol import Block
+from statemigrate.state import Block
 
 # What trying values found, in a form that partitions can send and the driver can add up.
 

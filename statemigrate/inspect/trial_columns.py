@@ -8,8 +8,7 @@ from typing import Any
 
 from statemigrate.formats import Format
 from statemigrate.inspect.laws import Inverses
-from statemigrate.migration import MigrationPath, Step
-from statemigrate.migration.column_way import ArrowThreshold, through
+from statemigrate.migration import ArrowThreshold, MigrationPath, Step, through
 
 Function = Callable[[Any], Any]
 

@@ -11,7 +11,7 @@ from statemigrate.errors import values_hidden
 from statemigrate.inspect.laws import Inverses, inverses_of
 from statemigrate.inspect.trial import ValueTrial
 from statemigrate.migration import MigrationPath
-from statemigrate.state.protocol import Document, Part
+from statemigrate.state import Document, Part
 
 
 @dataclass(frozen=True)

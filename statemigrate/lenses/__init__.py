@@ -3,9 +3,11 @@
 A script imports them from here: ``from statemigrate.lenses import cast, lens, rename``.
 """
 
-from statemigrate.lenses.change import Change
+from statemigrate.lenses.change import Change, composed, composed_table
 from statemigrate.lenses.columns import TableFunction
 from statemigrate.lenses.complement import Complement, Remainder, ScriptRemainder, carry
+from statemigrate.lenses.differences import copied
+from statemigrate.lenses.expressions import input_shape
 from statemigrate.lenses.fields import (
     LensChain,
     add,
@@ -19,15 +21,9 @@ from statemigrate.lenses.fields import (
     wrap,
 )
 from statemigrate.lenses.lens import Lens
-from statemigrate.lenses.values import (
-    cast,
-    default,
-    function,
-    join,
-    map_values,
-    scale,
-    split,
-)
+from statemigrate.lenses.operations import decimals_of
+from statemigrate.lenses.types import ddl_of, format_of
+from statemigrate.lenses.values import cast, default, function, join, map_values, scale, split
 
 __all__ = [
     "Change",
@@ -40,11 +36,18 @@ __all__ = [
     "add",
     "carry",
     "cast",
+    "composed",
+    "composed_table",
+    "copied",
+    "ddl_of",
+    "decimals_of",
     "default",
     "drop",
     "each",
     "entries",
+    "format_of",
     "function",
+    "input_shape",
     "join",
     "lens",
     "map_values",

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from statemigrate.errors import ScriptError
 from statemigrate.formats import Format, Value
-from statemigrate.formats.schema.matching import field_paths
-from statemigrate.formats.schema.nodes import Node, Record, type_name
+from statemigrate.formats.schema import Node, Record, field_paths, type_name
 from statemigrate.lenses.columns import TableFunction, by_value
 from statemigrate.lenses.complement import Remainder, carry
 from statemigrate.lenses.differences import copied

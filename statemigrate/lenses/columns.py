@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemigrate.formats.arrow_values import plain_array, plain_values
-from statemigrate.formats.avro.column_types import arrow_type
-from statemigrate.formats.schema.nodes import Record
+from statemigrate.formats import plain_array, plain_values
+from statemigrate.formats.avro import arrow_type
+from statemigrate.formats.schema import Record
 from statemigrate.lenses.expressions import (
     Apply,
     Build,

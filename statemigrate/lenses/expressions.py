@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     Array,
     Field,
     Map,

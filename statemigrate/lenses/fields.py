@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from statemigrate.errors import FormatError, ValueMismatchError
-from statemigrate.formats.avro.checks import check_of
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.avro import check_of
+from statemigrate.formats.schema import (
     Array,
     Field,
     Map,

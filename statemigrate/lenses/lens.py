@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from statemigrate.errors import ScriptError
-from statemigrate.formats.schema.nodes import Node, Record, accepts_none, type_name, without_none
+from statemigrate.formats.schema import Node, Record, accepts_none, type_name, without_none
 from statemigrate.lenses.expressions import Column, Shape
 
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
-from statemigrate.formats.schema.matching import kind_of
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     INTEGER_RANGES,
     Decimals,
     Fixed,
     Node,
     Primitive,
+    kind_of,
     without_none,
 )
 
@@ -82,7 +82,7 @@ class Cast:
         """Arrow's own cast, where it is the same."""
         import pyarrow.compute as pc
 
-        from statemigrate.formats.avro.column_types import arrow_type
+        from statemigrate.formats.avro import arrow_type
 
         kinds = kind_of(self.old), kind_of(self.new)
         if self.or_null or kinds not in _IN_COLUMNS:
@@ -200,7 +200,7 @@ class ToDecimal:
         """The same numbers under a type that has the point elsewhere."""
         import pyarrow as pa
 
-        from statemigrate.formats.avro.column_types import arrow_type
+        from statemigrate.formats.avro import arrow_type
 
         if self.or_null:
             return None
@@ -232,7 +232,7 @@ class FromDecimal:
 
     def column(self, array: Any) -> Any:
         """The same numbers under a type that has the point at their end."""
-        from statemigrate.formats.avro.column_types import arrow_type
+        from statemigrate.formats.avro import arrow_type
 
         return _scaled(array, array.type.precision, 0).cast(arrow_type(self.type))
 
@@ -279,8 +279,8 @@ class Mapped:
         """Each different value once."""
         import pyarrow as pa
 
-        from statemigrate.formats.arrow_values import plain_array, plain_values
-        from statemigrate.formats.avro.column_types import arrow_type
+        from statemigrate.formats import plain_array, plain_values
+        from statemigrate.formats.avro import arrow_type
 
         different = array.dictionary_encode()
         values = plain_values(different.dictionary)

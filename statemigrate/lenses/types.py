@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from statemigrate.errors import FormatError
-from statemigrate.formats import Avro, Format, Struct
-from statemigrate.formats.schema.fingerprint import layout
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats import Avro, Format, Struct, struct_from_json
+from statemigrate.formats.schema import (
     Array,
     Field,
     Map,
@@ -15,12 +14,12 @@ from statemigrate.formats.schema.nodes import (
     accepts_none,
     avro_json,
     inner,
+    layout,
     numbered,
     with_none,
     without_none,
 )
-from statemigrate.formats.struct.rules import spark_json
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats.struct import spark_json
 
 
 def type_of(text: str) -> Node:

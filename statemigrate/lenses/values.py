@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from statemigrate.formats.schema.matching import fits_all_values, fits_integers, kind_of
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     Node,
     Primitive,
     accepts_none,
+    fits_all_values,
+    fits_integers,
+    kind_of,
     type_name,
     with_none,
     without_none,

@@ -5,33 +5,54 @@ query's code is described by what its keys, windows and functions are computed f
 versions of it can be compared, also without a checkpoint.
 """
 
+# mypy: implicit-reexport
+
 from __future__ import annotations
 
-from statemigrate.meaning.changes import compare_code, compare_facts, compare_meanings
-from statemigrate.meaning.code_meaning import (
-    CodeMeaning,
-    OperatorMeaning,
-    lock_text,
-    read_lock,
-)
-from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep, Verdict
-from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning
-from statemigrate.meaning.type_changes import compare_operators, compare_sources
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "VERDICTS",
-    "CodeMeaning",
-    "MeaningRecord",
-    "OperatorMeaning",
-    "PlanItem",
-    "PlanStep",
-    "Verdict",
-    "compare_code",
-    "compare_facts",
-    "compare_meanings",
-    "compare_operators",
-    "compare_sources",
-    "lock_text",
-    "read_lock",
-    "recorded_meaning",
-]
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.meaning.changes import compare_code, compare_facts, compare_meanings
+    from statemigrate.meaning.code_meaning import (
+        CodeMeaning,
+        OperatorMeaning,
+        code_meaning,
+        lock_text,
+        read_lock,
+    )
+    from statemigrate.meaning.guard import guard_operator, guarded
+    from statemigrate.meaning.key_sources import (
+        computed_notes,
+        function_questions,
+        key_sources,
+        merging_of,
+    )
+    from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep
+    from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning
+    from statemigrate.meaning.rules import RULES, with_levels
+    from statemigrate.meaning.states import LIVES, compare_states
+    from statemigrate.meaning.store_changes import (
+        by_scripts,
+        compare_stores,
+        format_ddl,
+        is_scripted,
+    )
+    from statemigrate.meaning.type_changes import compare_operators, compare_sources
+else:
+    make_face(
+        __name__,
+        {
+            "changes": "compare_code compare_facts compare_meanings",
+            "code_meaning": "CodeMeaning OperatorMeaning code_meaning lock_text read_lock",
+            "guard": "guard_operator guarded",
+            "key_sources": "computed_notes function_questions key_sources merging_of",
+            "plan_items": "VERDICTS PlanItem PlanStep",
+            "recorded": "MeaningRecord recorded_meaning",
+            "rules": "RULES with_levels",
+            "states": "LIVES compare_states",
+            "store_changes": "by_scripts compare_stores format_ddl is_scripted",
+            "type_changes": "compare_operators compare_sources",
+        },
+    )

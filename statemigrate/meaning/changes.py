@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, kind_of
+from statemigrate.checkpoint.operators import VARIABLES, kind_of
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
 from statemigrate.meaning.plan_items import (
     UNNAMED,
@@ -19,9 +19,7 @@ from statemigrate.meaning.plan_items import (
     short_text,
 )
 from statemigrate.meaning.states import compare_states
-from statemigrate.rewrite.probe_facts import OperatorFact
-from statemigrate.rewrite.python_code import python_releases, without_bytecode
-from statemigrate.rewrite.windows import KeyMeaning
+from statemigrate.rewrite import KeyMeaning, OperatorFact, python_releases, without_bytecode
 
 
 def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:
@@ -118,7 +116,7 @@ def _keys(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
 
 def _compared(key: KeyMeaning) -> str:
     """What a key is computed from; of pages without their number, which the pages' record has."""
-    from statemigrate.pages.rows import BUCKET
+    from statemigrate.pages import BUCKET
 
     return _LAST_LITERAL.sub("", key.expression) if key.name == BUCKET else key.expression
 

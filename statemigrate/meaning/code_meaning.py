@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.operators.catalogue import kind_of
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.operators import OperatorShape, kind_of
 from statemigrate.errors import CodeError
-from statemigrate.files.documents import (
+from statemigrate.files import (
     OBJECT,
     Maybe,
     Table,
@@ -19,12 +18,16 @@ from statemigrate.files.documents import (
     document_checksum,
     parse_json,
 )
-from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.column_pairing import operator_name
-from statemigrate.rewrite.probe_facts import OperatorFact
-from statemigrate.rewrite.state_schemas import StateSchema, probed_schemas
-from statemigrate.rewrite.stream_plan import PlanMeaning
-from statemigrate.rewrite.windows import KeyMeaning, window_from_json
+from statemigrate.rewrite import (
+    AggregateFunction,
+    KeyMeaning,
+    OperatorFact,
+    PlanMeaning,
+    StateSchema,
+    operator_name,
+    probed_schemas,
+    window_from_json,
+)
 
 _FORMAT = 1
 _ABOUT = (

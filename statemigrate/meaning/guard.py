@@ -8,11 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import MEANINGS, CheckpointDirectory
+from statemigrate.checkpoint import MEANINGS, CheckpointDirectory
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.documents import document_checksum
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, document_checksum, open_files
 from statemigrate.meaning.changes import compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
 from statemigrate.meaning.plan_items import PlanItem
@@ -25,7 +23,7 @@ from statemigrate.meaning.recorded import (
     recorded_meaning,
 )
 from statemigrate.quoting import argument
-from statemigrate.rewrite.stream_plan import StreamWriter, plan_meaning
+from statemigrate.rewrite import StreamWriter, plan_meaning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +89,7 @@ def guarded(
 
 def _when_started(stream: DataFrame, files: Files, folder: str, action: Callable[[], None]) -> None:
     """Do something when the query with this very stream starts: another one may start first."""
-    from statemigrate.native.feeder import before_first_batch
+    from statemigrate.native import before_first_batch
 
     before_first_batch(stream, files, folder, action)
 

@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from statemigrate.meaning.plan_items import computation, key_text
-from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, PlanExpression
-from statemigrate.rewrite.windows import KeyMeaning, TimeWindow
-from statemigrate.scripts.rekeying import ColumnSource, Merging
-from statemigrate.scripts.source import quoted
+from statemigrate.rewrite import (
+    ATTRIBUTE,
+    LITERAL,
+    AggregateFunction,
+    KeyMeaning,
+    PlanExpression,
+    TimeWindow,
+)
+from statemigrate.scripts import ColumnSource, Merging, quoted
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _STRING = "string"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from statemigrate.rewrite.windows import KeyMeaning
+from statemigrate.rewrite import KeyMeaning
 
 Verdict = Literal["same", "goes on", "live", "rewrite", "unnoticed", "unknown", "cannot"]
 VERDICTS: Mapping[Verdict, str] = {

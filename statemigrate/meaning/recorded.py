@@ -14,13 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.directory import MEANINGS
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint import MEANINGS
+from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.errors import CorruptFileError
-from statemigrate.event_log.events import STEP, Event, Stamp
-from statemigrate.event_log.log import NOTHING_DONE, append
-from statemigrate.files import Files
-from statemigrate.files.documents import check_shape, sealed, understood, unsealed
+from statemigrate.event_log import NOTHING_DONE, STEP, Event, Stamp, append
+from statemigrate.files import Files, check_shape, sealed, understood, unsealed
 from statemigrate.meaning.code_meaning import (
     MEANING_SHAPE,
     CodeMeaning,

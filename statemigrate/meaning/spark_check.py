@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.checkpoint.operators.shapes import FamilyShape, StructJson, all_nullable
+from statemigrate.checkpoint.operators import FamilyShape, StructJson, all_nullable
 
 _WIDER = {"byte": 0, "short": 1, "integer": 2, "long": 3}
 

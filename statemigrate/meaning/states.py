@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, kind_of
+from statemigrate.checkpoint.operators import GROUPS, VARIABLES, kind_of
 from statemigrate.deployment import revision_in, store_of
-from statemigrate.formats.struct.ddl import parse_ddl
+from statemigrate.formats.struct import parse_ddl
 from statemigrate.meaning.code_meaning import OperatorMeaning
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, PlanItem, short_text
 from statemigrate.meaning.spark_check import reads_struct
 from statemigrate.migration import BASE
-from statemigrate.rewrite.state_schemas import StateSchema
+from statemigrate.rewrite import StateSchema
 
 LIVES = "time-to-live"
 """The rule of values that live for another time."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.formats import Format
-from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct import shape_of
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, PlanItem, Verdict, short_text
 from statemigrate.migration import BASE, Lineage
-from statemigrate.rewrite.state_schemas import state_ddl
+from statemigrate.rewrite import state_ddl
 
 
 def compare_stores(

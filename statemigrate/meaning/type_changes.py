@@ -6,18 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, is_internal, kind_of
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.logs import Offsets
+from statemigrate.checkpoint.operators import GROUPS, VARIABLES, OperatorShape, is_internal, kind_of
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, UNNAMED, PlanItem, short_text
 from statemigrate.meaning.spark_check import RowReading, reads
 from statemigrate.migration import BASE, Lineage
-from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
-from statemigrate.rewrite.state_schemas import state_ddl
+from statemigrate.rewrite import FamilyAddress, operator_name, state_ddl, store_families
 
 if TYPE_CHECKING:
-    from statemigrate.rewrite.sources import NewSources
+    from statemigrate.rewrite import NewSources
 
 # Sources.
 

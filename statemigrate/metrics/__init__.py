@@ -10,3 +10,23 @@ what is observed before has not seen the state. On Spark's own state ``observe``
 processor's output, whose columns are the user's: a field beyond them is dropped before it could be
 observed, and a key that only the backfill asked for has no output at all.
 """
+
+# mypy: implicit-reexport
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.metrics.instruments import EmbeddedMetrics, StatusMetrics
+    from statemigrate.metrics.listeners import NativeMetrics, SourceMetrics
+else:
+    make_face(
+        __name__,
+        {
+            "instruments": "EmbeddedMetrics StatusMetrics",
+            "listeners": "NativeMetrics SourceMetrics",
+        },
+    )

@@ -15,8 +15,8 @@ from statemigrate.errors import StatemigrateError, TransformError
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
 
-    from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.native.deployed import MigrationCounts
+    from statemigrate.embedded import BatchProgress
+    from statemigrate.native import MigrationCounts
 
 
 _SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.errors import StartupError, TransformError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.metrics.instruments import (
     CountsRecorder,
     NativeInstruments,
@@ -22,14 +22,17 @@ from statemigrate.metrics.instruments import (
     SourceInstruments,
     meter_of,
 )
-from statemigrate.native.backfill_listener import BackfillFigures, BackfillListener
-from statemigrate.native.deployed import migration_counts
-from statemigrate.native.functions import MigratedFunction
+from statemigrate.native import (
+    BackfillFigures,
+    BackfillListener,
+    MigratedFunction,
+    migration_counts,
+)
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Meter, MeterProvider
 
-    from statemigrate.native.deployed import MigrationCounts
+    from statemigrate.native import MigrationCounts
 
 # The figures of Spark's own streaming progress.
 

@@ -4,7 +4,8 @@ Pure: no file is read and nothing heavy is imported. `statemigrate.scripts` fill
 from a folder of scripts; the engines only ever see what is here.
 """
 
-from statemigrate.migration.lineage import Lineage
+from statemigrate.migration.column_way import FEW, ArrowThreshold, ColumnWay, through
+from statemigrate.migration.lineage import RELATIVE, Fork, Lineage, chain_faults, first_fork
 from statemigrate.migration.migration import (
     BASE,
     Direction,
@@ -18,16 +19,24 @@ from statemigrate.migration.migration import (
     Transform,
     check_revision,
     check_store_name,
+    imported_inside,
     is_operator_store,
+    takes,
+    takes_key,
 )
-from statemigrate.migration.path import MigrationPath, Step
-from statemigrate.migration.stages import Entry, Stage, stages_of
+from statemigrate.migration.path import MigrationPath, Step, check_readable, step_of
+from statemigrate.migration.stages import Entry, Stage, rekeyed, stages_of, upgraded_table
 
 __all__ = [
     "BASE",
+    "FEW",
+    "RELATIVE",
+    "ArrowThreshold",
+    "ColumnWay",
     "Direction",
     "Entry",
     "ExampleValue",
+    "Fork",
     "Lineage",
     "Merge",
     "Migration",
@@ -39,8 +48,18 @@ __all__ = [
     "TableTransform",
     "TimeToLive",
     "Transform",
+    "chain_faults",
+    "check_readable",
     "check_revision",
     "check_store_name",
+    "first_fork",
+    "imported_inside",
     "is_operator_store",
+    "rekeyed",
     "stages_of",
+    "step_of",
+    "takes",
+    "takes_key",
+    "through",
+    "upgraded_table",
 ]

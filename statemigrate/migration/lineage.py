@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from statemigrate.errors import LineageError, did_you_mean
-from statemigrate.formats import Format
-from statemigrate.formats.comparison import differences
+from statemigrate.formats import Format, differences
 from statemigrate.migration.migration import (
     BASE,
     Direction,

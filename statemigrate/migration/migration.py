@@ -14,7 +14,7 @@ from statemigrate.errors import LineageError
 from statemigrate.formats import Format, Value
 
 if TYPE_CHECKING:
-    from statemigrate.lenses.change import Change
+    from statemigrate.lenses import Change
 
 BASE = "base"
 """The revision of state that was written before the store's first migration."""

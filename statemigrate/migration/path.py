@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import TransformError, ValueMismatchError, shown, values_hidden
-from statemigrate.formats import Format, Value
-from statemigrate.formats.escaped_text import first_escaped, visible
-from statemigrate.formats.schema.matching import field_paths
+from statemigrate.formats import Format, Value, first_escaped, visible
+from statemigrate.formats.schema import field_paths
 from statemigrate.migration.column_way import ColumnWay
 from statemigrate.migration.migration import (
     BASE,
@@ -25,8 +24,7 @@ from statemigrate.migration.migration import (
 )
 
 if TYPE_CHECKING:
-    from statemigrate.lenses.change import Change
-    from statemigrate.lenses.complement import Complement
+    from statemigrate.lenses import Change, Complement
 
 # Lenses are loaded where they are used: what only looks at state is to begin at once.
 
@@ -129,7 +127,7 @@ class Step:
         left = complement.remainder(self.revision, self.direction, self._formats)
         if left is None and self._leaves_nothing:
             return self._there(value), complement
-        from statemigrate.lenses.complement import ScriptRemainder, carry
+        from statemigrate.lenses import ScriptRemainder, carry
 
         made, found = carry(value, self._there, self._back, left, exact=self._leaves_nothing)
         entry = None if found is None else ScriptRemainder(self.direction, self._formats, found)
@@ -168,7 +166,7 @@ class Step:
             return [self._there(each) for each in value]
         if self.result_fits:
             return self.run(value)
-        from statemigrate.lenses.differences import copied
+        from statemigrate.lenses import copied
 
         return self.conformed(self.run(copied(value)))
 
@@ -178,7 +176,7 @@ class Step:
         assert self.back is not None and self.before is not None, "asked before"  # noqa: S101, PT018
         if self._back_fits:
             return self.back(value)
-        from statemigrate.lenses.differences import copied
+        from statemigrate.lenses import copied
 
         return self.before.conform(self.back(copied(value)))
 
@@ -334,7 +332,7 @@ class MigrationPath:
         """One function for all steps, where all are lenses and that is the same; else None."""
         if not self._ways:
             return None
-        from statemigrate.lenses.change import composed
+        from statemigrate.lenses import composed
 
         return composed(self._ways)
 
@@ -343,7 +341,7 @@ class MigrationPath:
         """The same of tables."""
         if not self._ways:
             return None
-        from statemigrate.lenses.change import composed_table
+        from statemigrate.lenses import composed_table
 
         return composed_table(self._ways)
 

@@ -16,8 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from statemigrate.errors import TransformError, ValueMismatchError, shown, values_hidden
-from statemigrate.formats import Format, Value
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats import Format, Value, plain_values
 from statemigrate.migration.migration import Rekey
 from statemigrate.migration.path import MigrationPath, Step
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from statemigrate.checkpoint.logs.offsets import NO_OFFSET, reads_twice
+from statemigrate.checkpoint.logs import NO_OFFSET, reads_twice
 from statemigrate.errors import CheckpointInUseError, StorageError
-from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles
+from statemigrate.files import Files, PathOrFiles
 from statemigrate.native.adoption_checks import (
     Count,
     NewerValues,

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.operators.metadata import operator_names
-from statemigrate.checkpoint.operators.schemas import parse_schemas, value_fields
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.operators import operator_names, parse_schemas, value_fields
 from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import PathOrFiles
+from statemigrate.files import Files, PathOrFiles, Remembered
 from statemigrate.native.adoption_files import Backup, OffsetFile, OffsetLog
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import ChunkFiles, paged_in

@@ -12,18 +12,17 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import (
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.logs import (
     NO_OFFSET,
     batches_in,
     names_in,
     parse_offsets,
     unknown,
 )
-from statemigrate.checkpoint.operators.metadata import OperatorFile, is_at, operator_files
+from statemigrate.checkpoint.operators import OperatorFile, is_at, operator_files
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files import Files, PathOrFiles, open_files
 from statemigrate.native.adoption_record import (
     FORMAT,
     AdoptionRecord,

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from statemigrate.checkpoint.rows.unsafe_row import RowCodec
+from statemigrate.checkpoint.rows import RowCodec
 from statemigrate.errors import StartupError
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.scripts import Survey
 
 
 # What tells keys apart: their bytes in the state, not Spark's equality.

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from statemigrate.checkpoint.logs.offsets import file_offset
+from statemigrate.checkpoint.logs import file_offset
 from statemigrate.native.chunks import ChunkFiles, PlanRecord, cuts_of, is_source_of
 
 

@@ -13,29 +13,31 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import read_commit, read_entry
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.settings import FILE_IDS, PROVIDER, ROCKSDB_PROVIDER
-from statemigrate.checkpoint.operators.described import (
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.logs import (
+    FILE_IDS,
+    PROVIDER,
+    ROCKSDB_PROVIDER,
+    batches_in,
+    names_in,
+    read_commit,
+    read_entry,
+)
+from statemigrate.checkpoint.operators import (
+    FIRST_METADATA,
+    FamilySchema,
+    OperatorEntry,
+    OperatorFile,
+    PrefixScan,
+    entry_of,
+    is_local,
+    operator_files,
     read_operator,
     read_operator_entry,
     read_schemas,
 )
-from statemigrate.checkpoint.operators.metadata import (
-    FIRST_METADATA,
-    OperatorEntry,
-    OperatorFile,
-    entry_of,
-    is_local,
-    operator_files,
-)
-from statemigrate.checkpoint.operators.schemas import FamilySchema
-from statemigrate.checkpoint.operators.shapes import PrefixScan
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, Remembered, open_files
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

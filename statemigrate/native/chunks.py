@@ -14,8 +14,8 @@ from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import (
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.logs import (
     Offsets,
     SourceLog,
     folders_in,
@@ -24,9 +24,17 @@ from statemigrate.checkpoint.logs.offsets import (
     takes_below,
 )
 from statemigrate.errors import CorruptFileError, StartupError
-from statemigrate.files import Files, parse_json
-from statemigrate.files.documents import VERSION, Maybe, Table, check_shape
-from statemigrate.files.open import PathOrFiles, files_to_read, open_files
+from statemigrate.files import (
+    VERSION,
+    Files,
+    Maybe,
+    PathOrFiles,
+    Table,
+    check_shape,
+    files_to_read,
+    open_files,
+    parse_json,
+)
 from statemigrate.native.control_rows import MARKER
 from statemigrate.quoting import argument
 

@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.offsets import Offsets, file_offset
-from statemigrate.deployment.code import is_on_copy, query_checkpoint
-from statemigrate.deployment.stored import gets_source
+from statemigrate.checkpoint.logs import Offsets, file_offset
+from statemigrate.deployment import gets_source, is_on_copy, query_checkpoint
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.formats.struct import quoted
 from statemigrate.native.adoption_record import newest_adoption
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
@@ -25,7 +24,7 @@ from statemigrate.native.deployed import DEPLOYED, Deployed
 from statemigrate.native.deployment_check import call_of
 from statemigrate.native.moved import check_source_path
 from statemigrate.native.operators import Which
-from statemigrate.processor.workers import reader_named
+from statemigrate.processor import reader_named
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

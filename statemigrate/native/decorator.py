@@ -7,10 +7,10 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from statemigrate.checkpoint.epochs import Fence, newest_epoch, this_driver
+from statemigrate.checkpoint import Fence, newest_epoch, this_driver
 from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.errors import StartupError
-from statemigrate.files.open import open_files
+from statemigrate.files import open_files
 from statemigrate.native.deployed import DEPLOYED
 from statemigrate.native.startup import deployed, migrated_function
 from statemigrate.native.worker import begin, put_on

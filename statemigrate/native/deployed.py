@@ -21,8 +21,8 @@ from statemigrate.deployment import (
     plan_store,
 )
 from statemigrate.errors import StatemigrateError
-from statemigrate.event_log.log import Note
-from statemigrate.files.hadoop_jvm import has_jvm
+from statemigrate.event_log import Note
+from statemigrate.files import has_jvm
 from statemigrate.migration import Lineage
 from statemigrate.native.deployment_check import (
     BATCH,

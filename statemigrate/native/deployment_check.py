@@ -20,26 +20,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from uuid import uuid4
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.epochs import Fence, claim, this_driver
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.deployment import is_family_of, revision_in
-from statemigrate.deployment.stored import Call, recorded_call
+from statemigrate.checkpoint import CheckpointDirectory, Fence, claim, this_driver
+from statemigrate.checkpoint.logs import batches_in, names_in
+from statemigrate.deployment import Call, is_family_of, recorded_call, revision_in
 from statemigrate.errors import (
     CheckpointInUseError,
     CorruptFileError,
     StartupError,
     UnsupportedError,
 )
-from statemigrate.event_log.log import Facts, Note, StoreRevision
-from statemigrate.files import Files, LocalFiles, local_path, parse_json
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import PathOrFiles, files_to_read, open_files
+from statemigrate.event_log import Facts, Note, StoreRevision
+from statemigrate.files import (
+    Files,
+    LocalFiles,
+    PathOrFiles,
+    Remembered,
+    files_to_read,
+    local_path,
+    open_files,
+    parse_json,
+)
 from statemigrate.migration import BASE
 from statemigrate.native.listing import begun_schemas, read_listing
 
 if TYPE_CHECKING:
-    from statemigrate.files.served import ServedFiles
+    from statemigrate.files import ServedFiles
 
 
 RECORD = "statemigrate/deployed.json"
@@ -321,7 +326,7 @@ def _lent(files: Files) -> ServedFiles | None:
     if isinstance(files, LocalFiles):
         return None
     # A server, which local files are not to wait for.
-    from statemigrate.files.served import served
+    from statemigrate.files import served
 
     return served(files)
 

@@ -15,8 +15,7 @@ from typing import Any
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
 from statemigrate.formats import Value
-from statemigrate.processor.keys import TupleKeyCodec
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.processor import TupleCodec, TupleKeyCodec
 
 VISIT = 8
 """The bytes of a visit's number."""

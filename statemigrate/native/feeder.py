@@ -16,9 +16,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.files import Files
-from statemigrate.files.hadoop_jvm import has_jvm
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.files import Files, has_jvm
 from statemigrate.native.chunks import (
     BlocksLeft,
     ChunkFiles,

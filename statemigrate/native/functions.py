@@ -17,10 +17,7 @@ from statemigrate.formats import Value
 from statemigrate.native.control_rows import MARKER, Arrived
 from statemigrate.native.deployed import Undeployable
 from statemigrate.native.deployment_check import ObservedCheckpoint
-from statemigrate.processor.intake import python_value
-from statemigrate.processor.rows import TupleCodec
-from statemigrate.processor.stores import OpenStores, Role
-from statemigrate.processor.variables import put_row
+from statemigrate.processor import OpenStores, Role, TupleCodec, put_row, python_value
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

@@ -13,13 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from statemigrate.checkpoint.logs.entries import read_commit, read_entry
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.settings import codec_of
-from statemigrate.checkpoint.stores.files import rocksdb_version, store_folder
+from statemigrate.checkpoint.logs import batches_in, codec_of, names_in, read_commit, read_entry
+from statemigrate.checkpoint.stores import rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import Files, parse_json, whole_number
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files import Files, PathOrFiles, open_files, parse_json, whole_number
 
 _OPERATOR = "transformWithState"
 _METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"
@@ -330,7 +327,7 @@ def column_families(files: Files, batch: int, operator: int) -> frozenset[str] |
     codec = codec_of(read_entry(files, batch).conf)
     version = rocksdb_version(files, store_folder(operator, 0), batch + 1, unique, codec)
     # It loads Arrow, which commands that only look at names do without.
-    from statemigrate.checkpoint.stores.reading import snapshot_of
+    from statemigrate.checkpoint.stores import snapshot_of
 
     snapshot = snapshot_of(files, version)
     return frozenset(snapshot.families) if snapshot is not None and snapshot.families else None

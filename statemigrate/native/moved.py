@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators.metadata import (
+from statemigrate.checkpoint.operators import (
     OperatorFile,
     is_at,
     operator_files,

@@ -22,7 +22,7 @@ from statemigrate.quoting import argument
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.scripts import Survey
 
 
 # The keys of ``applyInPandasWithState`` whose envelopes a backfill has to migrate.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from statemigrate.checkpoint.operators.metadata import (
+from statemigrate.checkpoint.operators import (
     OperatorEntry,
     parse_properties,
 )

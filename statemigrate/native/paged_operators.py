@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from statemigrate.checkpoint.operators.metadata import operator_files, operator_names
+from statemigrate.checkpoint.operators import operator_files, operator_names
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.open import PathOrFiles, open_files
+from statemigrate.files import Files, PathOrFiles, open_files
 from statemigrate.native.chunks import ChunkFiles, paged_in
 from statemigrate.native.operators import FUNCTION, PROCESSOR, Which, is_name, is_pages, name_in
 

@@ -13,9 +13,9 @@ from functools import wraps
 from inspect import signature
 from typing import ParamSpec, TypeVar
 
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.errors import CheckpointError, StorageError
-from statemigrate.files.open import files_to_read
+from statemigrate.files import files_to_read
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,13 +98,13 @@ def whole(read: Callable[[], T], path: str) -> T:
 
 
 def _of_store(error: Exception, path: str) -> StorageError | None:
-    from statemigrate.files.hadoop_failures import failure_of_store
+    from statemigrate.files import failure_of_store
 
     return failure_of_store("reading", path, error)
 
 
 def _is_broken_off(failure: StorageError) -> bool:
-    from statemigrate.files.hadoop_failures import CutOffError
+    from statemigrate.files import CutOffError
 
     return isinstance(failure, CutOffError)
 

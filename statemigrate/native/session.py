@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyspark
 
-from statemigrate.checkpoint.rows.hashing import partition_of
+from statemigrate.checkpoint.rows import partition_of
 from statemigrate.native.checkpoint import active_session
 from statemigrate.native.versions import release_line
 

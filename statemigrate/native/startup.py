@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.deployment import (
     SETTINGS,
     Declared,
@@ -26,17 +26,16 @@ from statemigrate.deployment import (
     check_targets,
     family_name,
     is_family_of,
+    is_only_looking,
+    recorded_call,
     revision_in,
+    settings_for_query,
 )
-from statemigrate.deployment.code import is_only_looking, settings_for_query
-from statemigrate.deployment.stored import recorded_call
 from statemigrate.errors import LineageError, StartupError, StatemigrateError
-from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Facts, Note, StoreRevision
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import open_files
+from statemigrate.event_log import Facts, Note, Stamp, StoreRevision
+from statemigrate.files import Remembered, open_files
 from statemigrate.formats import Struct
-from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
@@ -52,9 +51,16 @@ from statemigrate.native.listing import read_listing
 from statemigrate.native.retrying import whole
 from statemigrate.native.startup_stored import CommittedStores, read_stores
 from statemigrate.native.versions import check_kind, check_spark_version
-from statemigrate.processor.handle import Listening, declared_variables
-from statemigrate.processor.startup import Start, check_called_by_key, require_workers
-from statemigrate.processor.workers import FUNCTIONS, PROCESSORS, check_scripts
+from statemigrate.processor import (
+    FUNCTIONS,
+    PROCESSORS,
+    Listening,
+    Start,
+    check_called_by_key,
+    check_scripts,
+    declared_variables,
+    require_workers,
+)
 from statemigrate.quoting import argument
 
 Drained = dict[str, tuple[StoredFamily, ...]]

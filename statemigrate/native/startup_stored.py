@@ -18,7 +18,7 @@ from statemigrate.deployment import (
 )
 from statemigrate.errors import StartupError
 from statemigrate.formats import Format, Struct
-from statemigrate.formats.struct.rules import shape_of
+from statemigrate.formats.struct import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.deployment_check import StoreRecord

@@ -32,11 +32,14 @@ from statemigrate.native.families import (
     NativeValueFamily,
 )
 from statemigrate.native.versions import check_kind, release_line
-from statemigrate.processor.handle import DualAccessHandle
-from statemigrate.processor.keys import TupleKeyCodec
-from statemigrate.processor.rows import TupleCodec
-from statemigrate.processor.stores import OpenStores, Role
-from statemigrate.processor.variables import dual_variable
+from statemigrate.processor import (
+    DualAccessHandle,
+    OpenStores,
+    Role,
+    TupleCodec,
+    TupleKeyCodec,
+    dual_variable,
+)
 
 # Rows within a state value, which PySpark before 4.2 cannot write.
 #

@@ -1,1 +1,70 @@
 """Many keys in one page: a binary value of Spark's own state, with every entry's family in it."""
+
+# mypy: implicit-reexport
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.pages.columns import (
+        LARGEST_INSIDE,
+        NEVER,
+        PageId,
+        ReadOutside,
+        check_size,
+        elements_of,
+        is_over,
+        joined,
+        last_to_expire,
+    )
+    from statemigrate.pages.deployed import FAMILY, FORMAT, declare, read_timer, timer_entry
+    from statemigrate.pages.families import fingerprint
+    from statemigrate.pages.older_families import older
+    from statemigrate.pages.page import Page, Section
+    from statemigrate.pages.query import run_on_pages
+    from statemigrate.pages.record import (
+        RECORD,
+        RECORDS,
+        SCHEMA,
+        VARIABLE,
+        PagesRecord,
+        is_large,
+        is_marker,
+        is_paged,
+        large_of,
+        read_pages_record,
+        record_document,
+        record_name,
+        records,
+        variable_of,
+    )
+    from statemigrate.pages.rows import BUCKET, PACKED_COLUMNS, arrow_schema, pack
+    from statemigrate.pages.startup import check_recorded, record_of
+    from statemigrate.pages.value import LargeValues
+    from statemigrate.pages.visit import key_fingerprint
+else:
+    make_face(
+        __name__,
+        {
+            "columns": (
+                "LARGEST_INSIDE NEVER PageId ReadOutside check_size elements_of is_over joined "
+                "last_to_expire"
+            ),
+            "deployed": "FAMILY FORMAT declare read_timer timer_entry",
+            "families": "fingerprint",
+            "older_families": "older",
+            "page": "Page Section",
+            "query": "run_on_pages",
+            "record": (
+                "RECORD RECORDS SCHEMA VARIABLE PagesRecord is_large is_marker is_paged "
+                "large_of read_pages_record record_document record_name records variable_of"
+            ),
+            "rows": "BUCKET PACKED_COLUMNS arrow_schema pack",
+            "startup": "check_recorded record_of",
+            "value": "LargeValues",
+            "visit": "key_fingerprint",
+        },
+    )

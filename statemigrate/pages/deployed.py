@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from statemigrate.deployment import Declared, DeploymentSettings, StorePlan
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.event_log.log import Facts, Note, StoreRevision
+from statemigrate.event_log import Facts, Note, StoreRevision
 from statemigrate.families import Span
-from statemigrate.native.chunks import ChunkFiles
-from statemigrate.native.deployed import MigrationCounts
-from statemigrate.native.deployment_check import ObservedCheckpoint, begin_run, is_planning
+from statemigrate.native import (
+    ChunkFiles,
+    MigrationCounts,
+    ObservedCheckpoint,
+    begin_run,
+    is_planning,
+)
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.record import (
     GUARD,
@@ -22,8 +26,7 @@ from statemigrate.pages.record import (
     record_document,
     record_name,
 )
-from statemigrate.processor.handle import DualAccessHandle, never_dropped
-from statemigrate.processor.startup import no_timers_by_table
+from statemigrate.processor import DualAccessHandle, never_dropped, no_timers_by_table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -35,8 +35,7 @@ from statemigrate.pages.columns import (
 )
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.value import PageQuarantine
-from statemigrate.processor.keys import TupleKeyCodec, shown_key
-from statemigrate.processor.stores import OpenStores, Role
+from statemigrate.processor import OpenStores, Role, TupleKeyCodec, shown_key
 
 FINGERPRINT = 16
 """The bytes of a fingerprint that a page keeps."""

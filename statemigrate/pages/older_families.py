@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from statemigrate.deployment import DeploymentSettings, family_name, is_family_of, live_path
-from statemigrate.deployment.checks import check_scripts
+from statemigrate.deployment import (
+    DeploymentSettings,
+    check_scripts,
+    family_name,
+    is_family_of,
+    live_path,
+)
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.older_families import older_families, unknown_family, unscripted
+from statemigrate.native import SparkCheckpoint, older_families, unknown_family, unscripted
 from statemigrate.pages.columns import read
 from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.startup import contents_of_pages, pages_in, record_of, stored_in
@@ -20,7 +24,7 @@ from statemigrate.pages.visit import key_fingerprint
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.scripts import Survey
 
 
 _COLUMNS = f"family STRING, {BUCKET} INT, partition_id INT, entries BIGINT"

@@ -7,23 +7,34 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from statemigrate.deployment import SETTINGS, DeploymentSettings
-from statemigrate.deployment.code import is_on_copy, is_only_looking, query_checkpoint
+from statemigrate.deployment import (
+    SETTINGS,
+    DeploymentSettings,
+    is_on_copy,
+    is_only_looking,
+    query_checkpoint,
+)
 from statemigrate.errors import StartupError, UnsupportedError
-from statemigrate.native.chunks import ChunkFiles
-from statemigrate.native.control_source import WATERMARK, with_control
-from statemigrate.native.deployed import COUNTED
-from statemigrate.native.operators import is_name
-from statemigrate.native.retrying import whole
-from statemigrate.native.versions import check_spark_version
+from statemigrate.native import (
+    COUNTED,
+    WATERMARK,
+    ChunkFiles,
+    check_spark_version,
+    is_name,
+    whole,
+    with_control,
+)
 from statemigrate.pages.deployed import TimeMode
 from statemigrate.pages.rows import BUCKET, PACKED, pack, packed_output
 from statemigrate.pages.startup import checked, initial_state, with_bucket
 from statemigrate.pages.visit import PagedProcessor
-from statemigrate.processor.keys import grouping_key
-from statemigrate.processor.rows import output_type
-from statemigrate.processor.startup import is_by_table, require_workers
-from statemigrate.processor.workers import PROCESSORS
+from statemigrate.processor import (
+    PROCESSORS,
+    grouping_key,
+    is_by_table,
+    output_type,
+    require_workers,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, GroupedData

@@ -9,12 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.checkpoint.operators.metadata import operator_files
+from statemigrate.checkpoint.operators import operator_files
 from statemigrate.deployment import StoredStore
-from statemigrate.files import Files
-from statemigrate.files.documents import sealed, understood, unsealed
-from statemigrate.native.operators import PAGES, is_name, is_pages
-from statemigrate.native.paged_operators import paged_names
+from statemigrate.files import Files, sealed, understood, unsealed
+from statemigrate.native import PAGES, is_name, is_pages, paged_names
 
 RECORD = "statemigrate/pages.json"
 """The file, below the checkpoint; that of an operator with a name is `record_name`."""

@@ -15,8 +15,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.blocks import arrow_blocks
-from statemigrate.processor.garbage import keep_what_is_loaded
-from statemigrate.processor.keys import TupleKeyCodec, exact_values
+from statemigrate.processor import TupleKeyCodec, exact_values, keep_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -23,16 +23,18 @@ from statemigrate.deployment import (
     is_family_of,
 )
 from statemigrate.errors import CorruptFileError, PageError, StartupError, StatemigrateError
-from statemigrate.files.cached import Remembered
-from statemigrate.files.documents import RESTORE_COPY
-from statemigrate.files.open import open_files
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.files import RESTORE_COPY, Remembered, open_files
+from statemigrate.formats.struct import quoted
 from statemigrate.migration import Lineage
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.deployed import MigrationCounts
-from statemigrate.native.deployment_check import ObservedCheckpoint
-from statemigrate.native.operators import Which, is_pages, name_in
-from statemigrate.native.paged_operators import paged_names
+from statemigrate.native import (
+    MigrationCounts,
+    ObservedCheckpoint,
+    SparkCheckpoint,
+    Which,
+    is_pages,
+    name_in,
+    paged_names,
+)
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment, PagedHandle, TimeMode
 from statemigrate.pages.families import fingerprint
@@ -47,9 +49,7 @@ from statemigrate.pages.record import (
 )
 from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack
 from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.handle import struct_of
-from statemigrate.processor.startup import Start, is_by_table
-from statemigrate.processor.state_columns import check_names
+from statemigrate.processor import Start, check_names, is_by_table, struct_of
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

@@ -10,15 +10,22 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.deployment import Declared
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.formats import plain_values
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import PageStores
 from statemigrate.pages.rows import arrow_schema, unpacked
-from statemigrate.processor.arrow_rows import column_of, returned_output
-from statemigrate.processor.batch_processor import BatchProcessor, processed_blocks
-from statemigrate.processor.key_blocks import KeyBlock, KeyBlocks
-from statemigrate.processor.keys import TupleKeyCodec, exact_values
-from statemigrate.processor.state_columns import ColumnState, StateColumns
+from statemigrate.processor import (
+    BatchProcessor,
+    ColumnState,
+    KeyBlock,
+    KeyBlocks,
+    StateColumns,
+    TupleKeyCodec,
+    column_of,
+    exact_values,
+    processed_blocks,
+    returned_output,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -9,7 +9,7 @@ from statemigrate.errors import StorageError
 from statemigrate.families import Span
 from statemigrate.pages.page import Page, Section
 from statemigrate.pages.record import SCHEMA, large_of, variable_of
-from statemigrate.processor.handle import struct_of
+from statemigrate.processor import struct_of
 
 _NEEDED = ("_send_proto_message", "_receive_proto_message", "_deserialize_from_bytes")
 """Of PySpark's client of the state server, the same in 4.0 to 4.3."""

@@ -13,8 +13,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 
 from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
 from statemigrate.deployment import Declared
-from statemigrate.native.control_rows import Arrived
-from statemigrate.native.deployed import Stopwatch
+from statemigrate.native import Arrived, Stopwatch
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment, PagedHandle, PageTimers, declare
 from statemigrate.pages.families import FINGERPRINT, PageStores
@@ -22,12 +21,16 @@ from statemigrate.pages.page import Page
 from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.tables import PageTables
 from statemigrate.pages.value import LargeValues, page_value
-from statemigrate.processor.batch_processor import BatchProcessor
-from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
-from statemigrate.processor.key_isolation import BetweenKeys
-from statemigrate.processor.keys import TupleKeyCodec
-from statemigrate.processor.startup import no_timers_by_table
-from statemigrate.processor.variables import GroupingKey, dual_variable
+from statemigrate.processor import (
+    BatchProcessor,
+    BetweenKeys,
+    GroupingKey,
+    TupleKeyCodec,
+    dual_variable,
+    few_collections,
+    keep_what_is_loaded,
+    no_timers_by_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

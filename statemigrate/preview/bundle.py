@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.errors import CheckpointError, CorruptFileError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.documents import (
+from statemigrate.files import (
     VERSION,
+    Files,
     Maybe,
     Table,
     check_shape,
+    open_files,
     parse_json,
     sealed,
     unsealed,
 )
-from statemigrate.files.open import open_files
 from statemigrate.preview.bundle_rows import BundleRows
 from statemigrate.preview.engines import StateChecksums, engine_of
 from statemigrate.preview.history import History

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.catalogue import is_derived, user_name
-from statemigrate.checkpoint.state import Batch, CommittedState, OperatorFamily
+from statemigrate.checkpoint import Batch, CommittedState, OperatorFamily
+from statemigrate.checkpoint.operators import is_derived, user_name
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
-from statemigrate.formats.masking import Mask
-from statemigrate.native.paged_operators import paged_names
+from statemigrate.formats import Mask
+from statemigrate.native import paged_names
 from statemigrate.preview.inputs import RecordedInput, write_rows
 from statemigrate.preview.key_sample import KeySample, same_types
 from statemigrate.preview.pseudonyms import Pseudonyms, UnmaskedValues

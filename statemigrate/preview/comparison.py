@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.state.tables import StateTable, StateTables
+from statemigrate.formats import plain_rows
+from statemigrate.state import StateTable, StateTables
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.rows.xxhash64 import sum_of_rows
-from statemigrate.checkpoint.state import CommittedState
-from statemigrate.deployment.code import named_object
-from statemigrate.embedded.forks import (
+from statemigrate.checkpoint import CheckpointDirectory, CommittedState
+from statemigrate.checkpoint.logs import Offsets
+from statemigrate.checkpoint.rows import sum_of_rows
+from statemigrate.deployment import named_object
+from statemigrate.embedded import (
     contents_at,
     fork_version,
     fork_versions,
@@ -20,17 +19,15 @@ from statemigrate.embedded.forks import (
     removed_versions,
 )
 from statemigrate.errors import CodeError
-from statemigrate.files import Files
-from statemigrate.files.open import files_to_read, open_files
-from statemigrate.native.control_source import backfill_lines
-from statemigrate.rewrite.fork import fork_batches, fork_state
+from statemigrate.files import Files, files_to_read, open_files
+from statemigrate.native import backfill_lines
+from statemigrate.rewrite import fork_batches, fork_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from statemigrate.embedded.query import EmbeddedQuery
-    from statemigrate.embedded.trial import Trial
+    from statemigrate.embedded import EmbeddedQuery, Trial
 
 StateChecksums = dict[str, tuple[int, str]]
 """By family how many rows it has, and the checksum of them."""
@@ -266,19 +263,19 @@ class EmbeddedEngine:
 
     def stream_of(self, made: Any, reference: str) -> DataFrame:
         """See `Engine`."""
-        from statemigrate.embedded.query import parts_of
+        from statemigrate.embedded import parts_of
 
         return parts_of(_unstarted(made, reference)).stream
 
     def runnable(self, made: Any, reference: str, mode: str) -> RunnableCode:  # noqa: ARG002
         """See `Engine`."""
-        from statemigrate.embedded.trial import Trial
+        from statemigrate.embedded import Trial
 
         return EmbeddedCode(Trial.of(_unstarted(made, reference)))
 
 
 def _unstarted(made: Any, reference: str) -> EmbeddedQuery:
-    from statemigrate.embedded.query import EmbeddedQuery
+    from statemigrate.embedded import EmbeddedQuery
 
     if isinstance(made, EmbeddedQuery):
         return made

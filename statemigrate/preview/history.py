@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry, read_commit, read_entry
-from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import (
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.logs import (
+    CommitEntry,
+    OffsetEntry,
     Offsets,
     batches_in,
     file_offset,
+    is_read_twice,
+    lines_of_folders,
     names_in,
+    read_commit,
+    read_entry,
     taken_until,
 )
 from statemigrate.errors import CheckpointError, UnsupportedError

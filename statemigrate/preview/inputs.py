@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import CheckpointError, CodeError, UnsupportedError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.preview.history import History, files_read, later_batches
 from statemigrate.quoting import argument
 

@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.operators.catalogue import partition_columns
-from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape, StoreShape
-from statemigrate.checkpoint.rows.buffers import arrow_array
-from statemigrate.checkpoint.rows.hashing import hash_of
-from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
-from statemigrate.checkpoint.state import labelled_paths
+from statemigrate.checkpoint import labelled_paths
+from statemigrate.checkpoint.operators import (
+    FamilyShape,
+    OperatorShape,
+    StoreShape,
+    partition_columns,
+)
+from statemigrate.checkpoint.rows import XXHASH64, arrow_array, hash_of
 from statemigrate.errors import UnsupportedError
 
 _PARTS = 1_000_000

@@ -17,15 +17,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import OffsetEntry, read_commit, read_entry
-from statemigrate.checkpoint.logs.offsets import Offsets, batches_in, names_in
-from statemigrate.checkpoint.logs.settings import FILE_IDS
-from statemigrate.checkpoint.operators.metadata import operator_files
-from statemigrate.deployment.code import Copy, running_on_copy
+from statemigrate.checkpoint.logs import (
+    FILE_IDS,
+    OffsetEntry,
+    Offsets,
+    batches_in,
+    names_in,
+    read_commit,
+    read_entry,
+)
+from statemigrate.checkpoint.operators import operator_files
+from statemigrate.deployment import Copy, running_on_copy
 from statemigrate.errors import CodeError, StatemigrateError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
-from statemigrate.native.moved import uri_of
+from statemigrate.files import Files, open_files
+from statemigrate.native import uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.stream_plan import UnoptimizedPlan

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from statemigrate.errors import rows_hidden
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask
 from statemigrate.preview.comparison import Difference, Example
 from statemigrate.preview.expectations import Expectations
 

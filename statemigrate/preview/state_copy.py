@@ -10,14 +10,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.catalogue import is_derived, used_partitions
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.checkpoint.rows.buffers import arrow_array
-from statemigrate.checkpoint.state import Batch, CommittedState, OperatorFamily
+from statemigrate.checkpoint import Batch, CommittedState, OperatorFamily
+from statemigrate.checkpoint.operators import OperatorShape, is_derived, used_partitions
+from statemigrate.checkpoint.rows import arrow_array
 from statemigrate.files import Files
-from statemigrate.rewrite.checks import refuse_unsupported
-from statemigrate.rewrite.fork import fork_batches
-from statemigrate.rewrite.writing import StoreAddress, StoreFiles
+from statemigrate.rewrite import StoreAddress, StoreFiles, fork_batches, refuse_unsupported
 
 
 class StateChange(Protocol):

@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import CommitEntry
-from statemigrate.checkpoint.logs.offsets import NO_OFFSET, Offsets
+from statemigrate.checkpoint.logs import NO_OFFSET, CommitEntry, Offsets
 from statemigrate.errors import CheckpointError, CodeError, StatemigrateError
 from statemigrate.files import Files
 from statemigrate.preview.history import CommittedBatch, History, later_batches

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from statemigrate.errors import ProcessorError, ValueMismatchError, values_hidden
-from statemigrate.formats.arrow_values import plain_array, plain_values
+from statemigrate.formats import plain_array, plain_values
 
 _TEXTS = (types.is_string, types.is_large_string, types.is_string_view)
 _BINARIES = (

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from statemigrate.deployment import Declared, access_for
 from statemigrate.errors import FormatError, StartupError, UnsupportedError
-from statemigrate.formats.struct.ddl import parse_ddl
+from statemigrate.formats.struct import parse_ddl
 from statemigrate.processor.variables import GroupingKey, dual_variable
 
 

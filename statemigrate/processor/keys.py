@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError, UnsupportedError, ValueMismatchError, shown
-from statemigrate.formats.timestamps import MICROSECOND, aware_of, local_of, microseconds_of
+from statemigrate.formats import MICROSECOND, aware_of, local_of, microseconds_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

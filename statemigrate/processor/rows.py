@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 
 from statemigrate.errors import ValueMismatchError
-from statemigrate.formats import Format, Value
-from statemigrate.formats.avro.codec import DirectConversion, direct_conversion
-from statemigrate.formats.avro.generated import GeneratedSource
-from statemigrate.formats.timestamps import local_of, utc_of
+from statemigrate.formats import Format, Value, local_of, utc_of
+from statemigrate.formats.avro import DirectConversion, GeneratedSource, direct_conversion
 from statemigrate.processor.intake import row_taker
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from statemigrate.deployment import (
     StorePlan,
     check_targets,
     fitting_lineages,
+    is_only_looking,
     plan_store,
+    settings_for_query,
 )
-from statemigrate.deployment.code import is_only_looking, settings_for_query
 from statemigrate.errors import UnsupportedError
-from statemigrate.event_log.events import Stamp
-from statemigrate.event_log.log import Note, planned_revisions
+from statemigrate.event_log import Note, Stamp, planned_revisions
 from statemigrate.migration import Lineage
 from statemigrate.processor.handle import DualAccessHandle, declared_variables
 from statemigrate.processor.workers import (
@@ -129,8 +129,7 @@ def require_workers(packages: Packages, session: SparkSession | None = None) -> 
 def _lineages(
     settings: DeploymentSettings, declared: Sequence[Declared], session: SparkSession
 ) -> Mapping[str, Lineage]:
-    from statemigrate.scripts import ScriptFolder
-    from statemigrate.scripts.folder import lineages_if_any
+    from statemigrate.scripts import ScriptFolder, lineages_if_any
 
     if is_only_looking():
         return fitting_lineages(declared, lineages_if_any(settings.migrations), settings)

@@ -24,9 +24,15 @@ from statemigrate.errors import (
     shown,
 )
 from statemigrate.families import EncodedBlockFamily, Span
-from statemigrate.formats import Format, Struct
-from statemigrate.formats.arrow_values import has_floats, nullable_type, plain_array, plain_values
-from statemigrate.formats.avro.column_types import arrow_type
+from statemigrate.formats import (
+    Format,
+    Struct,
+    has_floats,
+    nullable_type,
+    plain_array,
+    plain_values,
+)
+from statemigrate.formats.avro import arrow_type
 from statemigrate.processor.arrow_rows import returned_column, returned_table
 from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.processor.rows import TupleCodec

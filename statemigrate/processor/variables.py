@@ -19,7 +19,7 @@ from statemigrate.deployment import Declared
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 from statemigrate.families import EncodedFamily, Span
 from statemigrate.formats import Value
-from statemigrate.formats.avro.codec import DirectConversion, Read, Write
+from statemigrate.formats.avro import DirectConversion, Read, Write
 from statemigrate.processor.intake import row_taker
 from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.processor.rows import TupleCodec

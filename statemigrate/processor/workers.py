@@ -20,9 +20,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError
-from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.migration import Lineage
-from statemigrate.migration.migration import imported_inside
+from statemigrate.files import has_jvm
+from statemigrate.migration import Lineage, imported_inside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from statemigrate.checkpoint.operators.shapes import labels
+from statemigrate.checkpoint.operators import labels
 from statemigrate.errors import RewriteError
 from statemigrate.quoting import argument
 from statemigrate.rewrite.aggregates import (

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import FamilyShape, row_json
-from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.checkpoint.operators import FamilyShape, row_json
+from statemigrate.checkpoint.rows import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -6,38 +6,36 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from statemigrate.checkpoint.logs.entries import CommitEntry, StateIds
-from statemigrate.checkpoint.logs.settings import (
+from statemigrate.checkpoint.logs import (
     AGGREGATION_FORMAT,
     ENCODING,
     FILE_IDS,
     GROUPS_FORMAT,
     JOIN_FORMAT,
     PROVIDER,
+    CommitEntry,
+    StateIds,
     codec_of,
 )
-from statemigrate.checkpoint.logs.settings import pinned as pinned_value
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.logs import pinned as pinned_value
+from statemigrate.checkpoint.operators import (
     JOIN_STORES,
     VARIABLES,
-    is_derived,
-    is_internal,
-    is_timers,
-    kind_of,
-    used_partitions,
-)
-from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
     FamilyShape,
     OperatorShape,
     StoreShape,
     TimestampPostfix,
     TimestampPrefix,
+    is_derived,
+    is_internal,
+    is_timers,
+    kind_of,
+    used_partitions,
     with_labels,
 )
-from statemigrate.checkpoint.rows.keys import KeyCodec
-from statemigrate.checkpoint.rows.values import ValueCodec
-from statemigrate.checkpoint.stores.provider import provider_of, row_layout
+from statemigrate.checkpoint.rows import KeyCodec, ValueCodec
+from statemigrate.checkpoint.stores import provider_of, row_layout
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.rewrite.sources import RewriteOptions
 

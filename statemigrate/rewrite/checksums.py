@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows.hashing import SEED, hash_of
-from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
-from statemigrate.formats.arrow_values import has_maps
+from statemigrate.checkpoint.rows import SEED, XXHASH64, hash_of
+from statemigrate.formats import has_maps
 from statemigrate.rewrite.report import Checksum
 
 if TYPE_CHECKING:

@@ -18,16 +18,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from statemigrate.checkpoint.directory import OWN, UNFINISHED, CheckpointDirectory
+from statemigrate.checkpoint import OWN, UNFINISHED, CheckpointDirectory
 from statemigrate.errors import (
     CheckpointInUseError,
     CorruptFileError,
     RewriteError,
     StatemigrateError,
 )
-from statemigrate.files import Files, whole_number
-from statemigrate.files.confined import check_reachable, is_below, is_same
-from statemigrate.files.documents import check_shape, sealed, understood, unsealed
+from statemigrate.files import (
+    Files,
+    check_reachable,
+    check_shape,
+    is_below,
+    is_same,
+    sealed,
+    understood,
+    unsealed,
+    whole_number,
+)
 
 # Which machine and process this is, and whether another process of the machine still runs.
 

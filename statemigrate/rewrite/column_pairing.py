@@ -12,25 +12,23 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.operators import (
     DEFAULT,
+    GROUP_STATE,
     GROUPS,
     INDEX_TO_VALUE,
     JOIN,
     NUM_VALUES,
+    TIMEOUT,
     VARIABLES,
+    FamilyShape,
+    OperatorShape,
+    StoreShape,
     is_derived,
     is_internal,
     is_timers,
     kind_of,
     user_name,
-)
-from statemigrate.checkpoint.operators.shapes import (
-    GROUP_STATE,
-    TIMEOUT,
-    FamilyShape,
-    OperatorShape,
-    StoreShape,
 )
 from statemigrate.errors import RewriteError, UnsupportedError
 

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.operators import (
     INDEX_TO_VALUE,
     JOIN,
     NUM_VALUES,
     TS_TO_VALUES,
     TS_WITH_KEY,
+    CheckpointShape,
+    OperatorShape,
     kind_of,
 )
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
 from statemigrate.errors import StatemigrateError, StorageError
-from statemigrate.pages.record import is_large
+from statemigrate.pages import is_large
 from statemigrate.rewrite.arrow_types import row_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families

@@ -16,16 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.blocks import in_blocks, size_of
-from statemigrate.checkpoint.operators.shapes import FamilyShape, StructJson
-from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.checkpoint.rows.unsafe_leaves import normalized
+from statemigrate.checkpoint.operators import FamilyShape, StructJson
+from statemigrate.checkpoint.rows import arrow_schema, normalized
 from statemigrate.errors import TransformError
-from statemigrate.formats import Format, Value
-from statemigrate.formats.arrow_values import is_utf8, plain_array
-from statemigrate.formats.escaped_text import first_escaped
-from statemigrate.migration.path import Step, check_readable
-from statemigrate.migration.stages import Stage, stages_of
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.formats import Format, Value, first_escaped, is_utf8, plain_array
+from statemigrate.migration import Stage, Step, check_readable, stages_of
+from statemigrate.processor import TupleCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,
     arrow_value,
@@ -38,8 +34,7 @@ from statemigrate.rewrite.column_pairing import is_same
 from statemigrate.rewrite.families import MatchedFamily, MatchedRows, ScriptedRows
 from statemigrate.rewrite.fields import FieldOrigin, StructChange
 from statemigrate.rewrite.questions import plain_start
-from statemigrate.state.protocol import Batches, CarriesErrors
-from statemigrate.state.spark_operators import arrow_rows
+from statemigrate.state import Batches, CarriesErrors, arrow_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.operators import (
     AGGREGATION,
     SESSION_WINDOW,
+    OperatorShape,
     is_derived,
     is_timers,
     kind_of,
 )
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.native.operators import is_pages
-from statemigrate.pages.record import RECORDS, PagesRecord, is_large, record_name
+from statemigrate.native import is_pages
+from statemigrate.pages import RECORDS, PagesRecord, is_large, record_name
 from statemigrate.rewrite.aggregate_pairing import FunctionPairing
 from statemigrate.rewrite.column_pairing import (
     FamilyAddress,

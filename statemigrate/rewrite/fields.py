@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from statemigrate.checkpoint.operators.shapes import labels
+from statemigrate.checkpoint.operators import labels
 from statemigrate.errors import RewriteError
 from statemigrate.quoting import argument
 from statemigrate.rewrite.aggregates import Rule

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.state import (
+from statemigrate.checkpoint import (
     OperatorFamily,
     stored_family,
     stored_partitions,
 )
-from statemigrate.checkpoint.stores.files import StoredPartition
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.stores import StoredPartition
 from statemigrate.files import LocalFiles, local_path
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.formats.escaped_text import visible
+from statemigrate.formats import plain_values, visible
 from statemigrate.rewrite.arrow_types import arrow_row, arrow_value, retyped, row_type, value_type
 from statemigrate.rewrite.checksums import hashes_of
 from statemigrate.rewrite.column_pairing import FamilyAddress
@@ -39,7 +38,7 @@ from statemigrate.rewrite.partitioning import (
 from statemigrate.rewrite.reading import StateReader
 from statemigrate.rewrite.report import Checksum
 from statemigrate.rewrite.writing import PartitionTask
-from statemigrate.state.protocol import Batches, CarriesErrors, reraising_worker_errors
+from statemigrate.state import Batches, CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

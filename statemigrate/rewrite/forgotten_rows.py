@@ -17,27 +17,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.logs.entries import read_commit
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.settings import is_avro
-from statemigrate.checkpoint.operators.catalogue import used_partitions
-from statemigrate.checkpoint.operators.described import read_operator
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint import OperatorFamily, stored_partition
+from statemigrate.checkpoint.logs import batches_in, is_avro, names_in, read_commit
+from statemigrate.checkpoint.operators import (
     CheckpointShape,
     FamilyShape,
     OperatorShape,
+    read_operator,
     row_json,
+    used_partitions,
 )
-from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
-from statemigrate.checkpoint.state import OperatorFamily, stored_partition
-from statemigrate.checkpoint.stores.changelog import DELETE
-from statemigrate.checkpoint.stores.files import store_folder
-from statemigrate.checkpoint.stores.provider import provider_of, row_layout
+from statemigrate.checkpoint.rows import KeyCodec, Rows, families_of
+from statemigrate.checkpoint.stores import DELETE, provider_of, row_layout, store_folder
 from statemigrate.deployment import is_family_of
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files
-from statemigrate.native.deployment_check import RECORD, StoreRecord, read_record, record_document
+from statemigrate.native import RECORD, StoreRecord, read_record, record_document
 from statemigrate.rewrite.arrow_types import arrow_row, retyped, row_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
@@ -60,7 +55,7 @@ from statemigrate.rewrite.reading import (
     rewriting_session,
 )
 from statemigrate.rewrite.report import Checksum
-from statemigrate.state.protocol import reraising_worker_errors
+from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,27 +14,26 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint.logs.entries import read_commit
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.catalogue import DEFAULT, is_derived, used_partitions
-from statemigrate.checkpoint.operators.described import read_operator
-from statemigrate.checkpoint.operators.metadata import entry_of
-from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v3
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.logs import batches_in, names_in, read_commit
+from statemigrate.checkpoint.operators import (
+    DEFAULT,
     CheckpointShape,
+    FamilySchema,
     FamilyShape,
     OperatorShape,
     StructJson,
+    entry_of,
+    is_derived,
+    read_operator,
+    used_partitions,
+    written_v3,
 )
-from statemigrate.checkpoint.stores.files import store_folder
-from statemigrate.checkpoint.stores.provider import provider_of
+from statemigrate.checkpoint.stores import provider_of, store_folder
 from statemigrate.deployment import is_family_of, revision_in
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.documents import check_shape, sealed, understood, unsealed
+from statemigrate.files import Files, check_shape, sealed, understood, unsealed
 from statemigrate.migration import Lineage
-from statemigrate.native.listing import column_families
-from statemigrate.native.startup_stored import ForgottenFamily
+from statemigrate.native import ForgottenFamily, column_families
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.origin import RESTORED
 from statemigrate.rewrite.report import Checksum

@@ -14,34 +14,61 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from statemigrate.checkpoint.directory import EMBEDDED, MEANINGS, OWN, CheckpointDirectory
-from statemigrate.checkpoint.logs.entries import read_commit, read_entry
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.catalogue import used_partitions
-from statemigrate.checkpoint.operators.described import schema_files
-from statemigrate.checkpoint.operators.metadata import (
+from statemigrate.checkpoint import (
+    EMBEDDED,
+    MEANINGS,
+    OWN,
+    CheckpointDirectory,
+    describe,
+    store_version,
+)
+from statemigrate.checkpoint.logs import batches_in, names_in, read_commit, read_entry
+from statemigrate.checkpoint.operators import (
     LARGEST,
+    CheckpointShape,
     OperatorEntry,
     OperatorFile,
+    OperatorShape,
     StoreEntry,
     parse_operator,
+    schema_files,
+    used_partitions,
 )
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.shape import describe
-from statemigrate.checkpoint.state import store_version
 from statemigrate.errors import CheckpointError, CorruptFileError, RewriteError, UnsupportedError
-from statemigrate.event_log.events import STEP, Event, Stamp, Verb
-from statemigrate.event_log.log import StoreRevision, document_after, is_document, read_event
-from statemigrate.files import Files, LocalFiles, parse_json
-from statemigrate.files.local import copy_local
-from statemigrate.files.open import PathOrFiles, open_files
-from statemigrate.files.protocol import done_at_once
-from statemigrate.native.chunks import ADOPTIONS, CONTROL, MADE, ChunkFiles, chunks_of, paged_in
-from statemigrate.native.deployment_check import RECORD, read_record, record_document
-from statemigrate.native.moved import uri_of
-from statemigrate.pages.record import RECORD as PAGES
-from statemigrate.pages.record import RECORDS, read_pages_record
-from statemigrate.pages.record import record_document as pages_document
+from statemigrate.event_log import (
+    STEP,
+    Event,
+    Stamp,
+    StoreRevision,
+    Verb,
+    document_after,
+    is_document,
+    read_event,
+)
+from statemigrate.files import (
+    Files,
+    LocalFiles,
+    PathOrFiles,
+    copy_local,
+    done_at_once,
+    open_files,
+    parse_json,
+)
+from statemigrate.native import (
+    ADOPTIONS,
+    CONTROL,
+    MADE,
+    RECORD,
+    ChunkFiles,
+    chunks_of,
+    paged_in,
+    read_record,
+    record_document,
+    uri_of,
+)
+from statemigrate.pages import RECORD as PAGES
+from statemigrate.pages import RECORDS, read_pages_record
+from statemigrate.pages import record_document as pages_document
 from statemigrate.rewrite.claims import (
     MAKING,
     MARK,

@@ -7,17 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.folders import lines_of_folders
-from statemigrate.checkpoint.logs.offsets import (
+from statemigrate.checkpoint.logs import (
     TakenFile,
     batches_in,
     file_offset,
+    lines_of_folders,
     names_in,
     taken_until,
 )
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
-from statemigrate.files import Files
-from statemigrate.files.documents import Maybe, Table
+from statemigrate.checkpoint.operators import CheckpointShape
+from statemigrate.files import Files, Maybe, Table
 
 if TYPE_CHECKING:
     from statemigrate.rewrite.plan import RewritePlan

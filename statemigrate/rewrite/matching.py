@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.operators import (
     DEDUPLICATE,
     SESSION_WINDOW,
+    FamilyShape,
+    OperatorShape,
+    StructJson,
     is_derived,
     is_numbered,
     is_timers,
     kind_of,
     shown_key,
 )
-from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape, StructJson
 from statemigrate.errors import RewriteError
 from statemigrate.quoting import argument
 from statemigrate.rewrite.aggregate_pairing import function_changes, pair_functions

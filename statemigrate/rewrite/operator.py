@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.settings import is_avro
-from statemigrate.checkpoint.operators.catalogue import partition_columns, used_partitions
-from statemigrate.checkpoint.operators.shapes import OperatorShape
+from statemigrate.checkpoint.logs import is_avro
+from statemigrate.checkpoint.operators import OperatorShape, partition_columns, used_partitions
 from statemigrate.files import Files, local_path
 from statemigrate.rewrite.checksums import RowsChecksum, hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families
@@ -41,7 +40,7 @@ from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.report import Checksum, FamilyReport
 from statemigrate.rewrite.transform import Changes
 from statemigrate.rewrite.writing import SCHEMA, PartitionTask, Written, deliver
-from statemigrate.state.protocol import CarriesErrors, reraising_worker_errors
+from statemigrate.state import CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,12 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from statemigrate.checkpoint.directory import MEANINGS, OWN, CheckpointDirectory
+from statemigrate.checkpoint import MEANINGS, OWN, CheckpointDirectory
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.documents import check_shape, sealed, understood, unsealed
-from statemigrate.native.deployment_check import RECORD, read_record, record_document
-from statemigrate.native.moved import check_readable
+from statemigrate.files import Files, check_shape, sealed, understood, unsealed
+from statemigrate.native import RECORD, check_readable, read_record, record_document
 from statemigrate.rewrite.claims import (
     MAKING,
     MARK,

@@ -15,32 +15,36 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.blocks import in_blocks, record_size
-from statemigrate.checkpoint.operators.catalogue import is_timers
-from statemigrate.checkpoint.operators.shapes import FamilyShape, OperatorShape
-from statemigrate.checkpoint.rows.hashing import partition_of as hashed
-from statemigrate.checkpoint.state import OperatorFamily as StateFamily
+from statemigrate.checkpoint import OperatorFamily as StateFamily
+from statemigrate.checkpoint.operators import FamilyShape, OperatorShape, is_timers
+from statemigrate.checkpoint.rows import partition_of as hashed
 from statemigrate.deployment import StoredFamily
 from statemigrate.families import Span
-from statemigrate.formats.arrow_values import plain_array
-from statemigrate.native.operators import is_pages
-from statemigrate.pages.columns import (
+from statemigrate.formats import plain_array
+from statemigrate.native import is_pages
+from statemigrate.pages import (
+    BUCKET,
+    FAMILY,
+    FORMAT,
     LARGEST_INSIDE,
     NEVER,
+    VARIABLE,
+    Page,
+    PagesRecord,
     ReadOutside,
+    Section,
     check_size,
     elements_of,
+    fingerprint,
+    is_large,
     joined,
+    key_fingerprint,
     last_to_expire,
+    read_timer,
+    timer_entry,
 )
-from statemigrate.pages.columns import PageId as PageIdentity
-from statemigrate.pages.deployed import FAMILY, FORMAT, read_timer, timer_entry
-from statemigrate.pages.families import fingerprint
-from statemigrate.pages.page import Page, Section
-from statemigrate.pages.record import VARIABLE, PagesRecord, is_large
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import TupleKeyCodec
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.pages import PageId as PageIdentity
+from statemigrate.processor import TupleCodec, TupleKeyCodec
 from statemigrate.rewrite.arrow_types import (
     arrow_row,
     list_array,
@@ -53,9 +57,7 @@ from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.families import PagedFamily, Paging
 from statemigrate.rewrite.partitioning import misplaced_error, partition_of
 from statemigrate.rewrite.reading import RowReader
-from statemigrate.state.page_entries import LARGE_VALUES, KeyColumns, StoredPages
-from statemigrate.state.protocol import CarriesErrors
-from statemigrate.state.spark_operators import arrow_rows
+from statemigrate.state import LARGE_VALUES, CarriesErrors, KeyColumns, StoredPages, arrow_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -15,16 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.catalogue import partition_columns
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.checkpoint.state import labelled_paths, partitions_of
+from statemigrate.checkpoint import labelled_paths, partitions_of
+from statemigrate.checkpoint.operators import OperatorShape, partition_columns
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.checksums import NAMES, hashes, hashes_of, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.entries import MERGED, ORIGINS
 from statemigrate.rewrite.reading import collected_by_one_task
 from statemigrate.rewrite.report import Checksum
-from statemigrate.state.protocol import Batches, reraising_worker_errors
+from statemigrate.state import Batches, reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

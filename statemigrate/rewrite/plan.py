@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from statemigrate.checkpoint.logs.settings import PARTITIONS
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
+from statemigrate.checkpoint.logs import PARTITIONS
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape
 from statemigrate.rewrite.aggregates import KnownFunctions
 from statemigrate.rewrite.checks import (
     refuse_timed,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from statemigrate.native.control_rows import MARKER
+from statemigrate.native import MARKER
 from statemigrate.rewrite.python_code import digest_of_udf
 
 # Expressions in Spark's plans, as the JSON of Catalyst's own trees has them.

@@ -22,20 +22,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from statemigrate.checkpoint.logs.offsets import files_taken, folders_in
-from statemigrate.checkpoint.operators.shapes import OperatorShape
-from statemigrate.checkpoint.shape import describe
-from statemigrate.deployment.code import only_looking
-from statemigrate.deployment.stored import Call
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.logs import files_taken, folders_in
+from statemigrate.checkpoint.operators import OperatorShape
+from statemigrate.deployment import Call, only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
-from statemigrate.files import Files
-from statemigrate.files.open import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.formats import Struct
-from statemigrate.formats.struct.ddl import quoted
-from statemigrate.pages.deployed import declare
-from statemigrate.pages.record import SCHEMA, PagesRecord, variable_of
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.value import LargeValues
+from statemigrate.formats.struct import quoted
+from statemigrate.pages import BUCKET, SCHEMA, LargeValues, PagesRecord, declare, variable_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

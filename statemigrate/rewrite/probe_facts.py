@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from statemigrate.native.control_rows import MARKER
-from statemigrate.pages.rows import BUCKET, PACKED_COLUMNS, pack
+from statemigrate.native import MARKER
+from statemigrate.pages import BUCKET, PACKED_COLUMNS, pack
 from statemigrate.rewrite.plan_tree import (
     STREAM_JOIN,
     WATERMARK,

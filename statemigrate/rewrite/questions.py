@@ -10,16 +10,16 @@ from dataclasses import field as dataclass_field
 from hashlib import sha256
 from typing import Any, Literal
 
-from statemigrate.checkpoint.operators.catalogue import is_internal, is_timers
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
     TIMEOUT,
     CheckpointShape,
     OperatorShape,
     StructJson,
+    is_internal,
+    is_timers,
 )
 from statemigrate.errors import RewriteError, ValueMismatchError, shown
-from statemigrate.formats.json_values import value_from_json
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import struct_from_json, value_from_json
 from statemigrate.rewrite.column_pairing import (
     crosses,
     family_label,

@@ -12,23 +12,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.logs.settings import FILE_IDS
-from statemigrate.checkpoint.operators.catalogue import DEFAULT, VARIABLES, is_timers, kind_of
-from statemigrate.checkpoint.operators.metadata import FIRST_METADATA, entry_of
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint import OperatorFamily
+from statemigrate.checkpoint.logs import FILE_IDS
+from statemigrate.checkpoint.operators import (
+    DEFAULT,
+    FIRST_METADATA,
+    VARIABLES,
     CheckpointShape,
     FamilyShape,
     OperatorShape,
     PrefixScan,
+    entry_of,
+    is_timers,
+    kind_of,
 )
-from statemigrate.checkpoint.rows.hashing import hash_of
-from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
-from statemigrate.checkpoint.state import OperatorFamily
+from statemigrate.checkpoint.rows import XXHASH64, hash_of
 from statemigrate.files import Files
-from statemigrate.native.moved import check_readable, readable_uri
+from statemigrate.native import check_readable, readable_uri
 from statemigrate.rewrite.arrow_types import list_array, row_type, value_type
 from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.state.protocol import CarriesErrors
+from statemigrate.state import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

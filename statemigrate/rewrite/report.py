@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from statemigrate.errors import CheckpointError
-from statemigrate.files import Files
-from statemigrate.files.documents import (
+from statemigrate.files import (
     OBJECT,
     VERSION,
+    Files,
     Maybe,
     Table,
     check_shape,

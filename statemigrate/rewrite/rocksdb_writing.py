@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores.changelog import LineageItem, SparkChangelogWriter
-from statemigrate.checkpoint.stores.files import (
+from statemigrate.checkpoint.rows import Rows
+from statemigrate.checkpoint.stores import (
+    LineageItem,
     SharedFile,
     Snapshot,
+    SparkChangelogWriter,
     empty_snapshot,
     written_snapshot,
 )

@@ -11,22 +11,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.directory import seconds_since, time_since
-from statemigrate.checkpoint.operators.catalogue import DEFAULT
-from statemigrate.checkpoint.operators.metadata import FIRST_METADATA, entry_of, is_at
-from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint import seconds_since, time_since
+from statemigrate.checkpoint.operators import (
+    DEFAULT,
+    FIRST_METADATA,
     CheckpointShape,
+    FamilySchema,
     FamilyShape,
     OperatorShape,
     all_nullable,
+    entry_of,
+    is_at,
+    written_v2,
+    written_v3,
 )
-from statemigrate.checkpoint.stores.files import read_snapshot
+from statemigrate.checkpoint.stores import read_snapshot
 from statemigrate.errors import RewriteError
-from statemigrate.files import FileEntry, Files, local_path
-from statemigrate.files.hadoop_jvm import has_jvm
-from statemigrate.native.moved import uri_of
-from statemigrate.native.retrying import whole
+from statemigrate.files import FileEntry, Files, has_jvm, local_path
+from statemigrate.native import uri_of, whole
 from statemigrate.rewrite.families import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.operator import OperatorRun, Read

@@ -6,33 +6,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.checkpoint.operators.catalogue import (
-    VARIABLES,
-    is_numbered,
-    kind_of,
-    shown_key,
-    user_stores,
-)
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
     GROUP_STATE,
+    VARIABLES,
     CheckpointShape,
     FamilyShape,
     NoPrefix,
     OperatorShape,
     StoreShape,
     StructJson,
+    is_numbered,
+    kind_of,
     labelled,
+    shown_key,
+    user_stores,
 )
-from statemigrate.deployment.stored import family_name
+from statemigrate.deployment import family_name
 from statemigrate.errors import RewriteError
-from statemigrate.formats import Format, compare
-from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.migration import Lineage
-from statemigrate.migration.path import MigrationPath
-from statemigrate.native.deployment_check import StoreRecord
+from statemigrate.formats import Format, compare, struct_from_json
+from statemigrate.migration import Lineage, MigrationPath
+from statemigrate.native import StoreRecord
 from statemigrate.quoting import argument
 from statemigrate.rewrite.column_pairing import is_same, taken_names
-from statemigrate.state.spark_operators import stored_revision
+from statemigrate.state import stored_revision
 
 
 @dataclass(frozen=True)

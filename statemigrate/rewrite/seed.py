@@ -6,26 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.operators import (
     DEFAULT,
+    EXPIRATION,
     INDEX_TO_VALUE,
     JOIN,
     NUM_VALUES,
-    is_timers,
-    kind_of,
-    shown_key,
-    user_stores,
-)
-from statemigrate.checkpoint.operators.shapes import (
-    EXPIRATION,
     FamilyShape,
     NoPrefix,
     OperatorShape,
     StoreShape,
     StructJson,
+    is_timers,
+    kind_of,
+    shown_key,
+    user_stores,
 )
 from statemigrate.errors import RewriteError, UnsupportedError
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, all_families, operator_name
 from statemigrate.rewrite.families import MatchedRows

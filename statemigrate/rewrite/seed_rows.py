@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs.entries import CommitEntry
-from statemigrate.checkpoint.logs.offsets import Offsets
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.logs import CommitEntry, Offsets
+from statemigrate.checkpoint.operators import (
     EXPIRATION,
     CheckpointShape,
     OperatorShape,
@@ -17,8 +16,8 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.errors import RewriteError, shown
 from statemigrate.files import Files
-from statemigrate.formats.struct.ddl import quoted
-from statemigrate.native.deployment_check import RECORD, record_document
+from statemigrate.formats.struct import quoted
+from statemigrate.native import RECORD, record_document
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.shapes import with_labels
+from statemigrate.checkpoint.operators import with_labels
 from statemigrate.errors import RewriteError, shown
-from statemigrate.files.open import open_files
-from statemigrate.formats.struct.ddl import quoted
+from statemigrate.files import open_files
+from statemigrate.formats.struct import quoted
 from statemigrate.rewrite.column_pairing import is_same, is_wider, type_text
 
 if TYPE_CHECKING:

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
-from statemigrate.checkpoint.logs.offsets import (
+from statemigrate.checkpoint.logs import (
     NO_OFFSET,
     Offsets,
     file_offset,
     folders_in,
+    is_read_twice,
+    lines_of_folders,
 )
 from statemigrate.errors import CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import FileEntry, Files, parse_json
-from statemigrate.native.chunks import CONTROL, within_checkpoint
-from statemigrate.native.moved import uri_of
+from statemigrate.native import CONTROL, uri_of, within_checkpoint
 from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.sources import SourcePlan
 

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry
-from statemigrate.checkpoint.logs.offsets import NO_OFFSET, Offsets, file_offset
-from statemigrate.checkpoint.logs.settings import (
+from statemigrate.checkpoint.logs import (
     FILE_IDS,
+    NO_OFFSET,
     PARTITIONS,
+    CommitEntry,
+    OffsetEntry,
+    Offsets,
+    file_offset,
 )
-from statemigrate.checkpoint.operators.shapes import CheckpointShape
+from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.questions import Asked, Question
 

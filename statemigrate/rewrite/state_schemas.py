@@ -12,17 +12,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES, is_internal, kind_of
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
+    GROUPS,
+    VARIABLES,
     FamilyShape,
     OperatorShape,
     StructJson,
+    is_internal,
+    kind_of,
     shown_paths,
     with_labels,
 )
 from statemigrate.deployment import SETTINGS
 from statemigrate.errors import StatemigrateError
-from statemigrate.formats.struct.ddl import ddl_of, parse_ddl
+from statemigrate.formats.struct import ddl_of, parse_ddl
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.plan_tree import PlanNode
 from statemigrate.rewrite.python_code import object_of_udf

@@ -10,17 +10,19 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import is_numbered, key_paths, shown_key
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
     EXPIRATION,
     GROUP_STATE,
     TIMEOUT,
     FamilyShape,
     OperatorShape,
+    is_numbered,
+    key_paths,
+    shown_key,
     with_labels,
 )
 from statemigrate.errors import RewriteError, shown
-from statemigrate.migration.stages import Stage, stages_of
+from statemigrate.migration import Stage, stages_of
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, part_of
@@ -56,7 +58,7 @@ from statemigrate.rewrite.fields import owned_fields
 from statemigrate.rewrite.pages import Parts, large_values, page_timers, pages_of
 from statemigrate.rewrite.reading import RowReader
 from statemigrate.rewrite.scripts import Scripted
-from statemigrate.state.protocol import CarriesErrors
+from statemigrate.state import CarriesErrors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape
 from statemigrate.errors import CheckpointError, RewriteError, StorageError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import read_record
+from statemigrate.native import read_record
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.derived_rows import Derivation, join_problems
 from statemigrate.rewrite.forgotten_sources import RestoredFamily, read_restored, without_families

@@ -11,25 +11,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from statemigrate.checkpoint.operators.catalogue import used_partitions, user_stores
-from statemigrate.checkpoint.operators.shapes import CheckpointShape, OperatorShape
-from statemigrate.checkpoint.state import store_version
-from statemigrate.checkpoint.stores.provider import provider_of
+from statemigrate.checkpoint import store_version
+from statemigrate.checkpoint.operators import (
+    CheckpointShape,
+    OperatorShape,
+    used_partitions,
+    user_stores,
+)
+from statemigrate.checkpoint.stores import provider_of
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import StoreRecord
-from statemigrate.native.operators import is_pages, name_in
-from statemigrate.native.paged_operators import paged_names
-from statemigrate.native.retrying import ATTEMPTS
-from statemigrate.pages.record import PagesRecord, read_pages_record, record_name
+from statemigrate.native import ATTEMPTS, StoreRecord, is_pages, name_in, paged_names
+from statemigrate.pages import PagesRecord, read_pages_record, record_name
 from statemigrate.rewrite.families import Paging, written_name
 from statemigrate.rewrite.pages import reader_of
 from statemigrate.rewrite.probe import operator_with
 from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.report import RewriteReport, ScriptsRun
 from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
-from statemigrate.state.protocol import reraising_worker_errors
+from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,7 +183,7 @@ class LoadedState:
 
         Raises as `loading`.
         """
-        from statemigrate.files.hadoop_failures import CutOffError
+        from statemigrate.files import CutOffError
 
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -201,7 +202,7 @@ class LoadedState:
         The error is the first of `damage`, or what Spark says itself. Where the files are sound and
         the store has failed it is a `StorageError`, which says nothing of the state.
         """
-        from statemigrate.files.hadoop_failures import (
+        from statemigrate.files import (
             JAVA_ERRORS,
             chain,
             failure_of_store,

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import (
+from statemigrate.checkpoint import CheckpointDirectory
+from statemigrate.checkpoint.logs import (
     NO_OFFSET,
     TakenFile,
     batches_in,
@@ -24,8 +24,7 @@ from statemigrate.checkpoint.logs.offsets import (
 )
 from statemigrate.errors import CheckpointError, StorageError
 from statemigrate.files import Files, parse_json
-from statemigrate.native.adoption_files import before_adoptions
-from statemigrate.native.chunks import within_checkpoint
+from statemigrate.native import before_adoptions, within_checkpoint
 from statemigrate.rewrite.log_record import LogRecord, SourceRecord, TakenFiles
 from statemigrate.rewrite.report import RewriteReport
 from statemigrate.rewrite.verify_findings import Found

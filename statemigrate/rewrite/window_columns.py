@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint.operators import (
     AGGREGATION,
     DEDUPLICATE,
     DEDUPLICATE_WITHIN_WATERMARK,
     SESSION_WINDOW,
-    kind_of,
-)
-from statemigrate.checkpoint.operators.shapes import (
     FamilyShape,
     OperatorShape,
     StructJson,
+    kind_of,
     labels,
 )
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
@@ -43,7 +41,7 @@ from statemigrate.rewrite.windows import (
     WindowFinding,
     differs,
 )
-from statemigrate.state.protocol import reraising_worker_errors
+from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -19,32 +19,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.logs.settings import codec_of
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint import Schemas
+from statemigrate.checkpoint.logs import codec_of
+from statemigrate.checkpoint.operators import (
     COUNT,
     DEFAULT,
+    EXPIRATION,
     ROW_COUNTER,
     SOONEST,
     TTL,
-    is_internal,
-)
-from statemigrate.checkpoint.operators.shapes import (
-    EXPIRATION,
     FamilyShape,
     OperatorShape,
     StoreShape,
     StructJson,
+    is_internal,
     with_labels,
 )
-from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.rows.keys import KeyCodec
-from statemigrate.checkpoint.rows.values import ValueCodec, merged_values
-from statemigrate.checkpoint.state import Schemas
-from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter
-from statemigrate.checkpoint.stores.provider import provider_of, row_layout
+from statemigrate.checkpoint.rows import KeyCodec, Rows, ValueCodec, merged_values
+from statemigrate.checkpoint.stores import SnapshotWriter, provider_of, row_layout
 from statemigrate.errors import RewriteError
-from statemigrate.files import Files
-from statemigrate.files.local import LocalFiles
+from statemigrate.files import Files, LocalFiles
 from statemigrate.rewrite.checks import id_before, in_order
 from statemigrate.rewrite.checksums import NAMES, RowsChecksum
 from statemigrate.rewrite.entries import MERGED, ORIGINS

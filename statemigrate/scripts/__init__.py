@@ -3,7 +3,51 @@
 The only part of the package that imports alembic.
 """
 
-from statemigrate.scripts.choosing import Details, Entry
-from statemigrate.scripts.folder import ScriptFolder
+# mypy: implicit-reexport
 
-__all__ = ["Details", "Entry", "ScriptFolder"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.scripts.applied import Applied, applied_file, read_applied, write_applied
+    from statemigrate.scripts.checksums import code_checksum
+    from statemigrate.scripts.choosing import Details, Entry, chosen
+    from statemigrate.scripts.folder import ScriptFolder, lineages_if_any, survey_of
+    from statemigrate.scripts.heads import differing_heads, read_heads, write_head, write_heads
+    from statemigrate.scripts.lens_text import DeclaredScript, declared
+    from statemigrate.scripts.loading import Script, load, script_files
+    from statemigrate.scripts.reading import read
+    from statemigrate.scripts.rebase import RebasedScript, rebased
+    from statemigrate.scripts.rekeying import ColumnSource, KeyChange, Merging
+    from statemigrate.scripts.source import quoted
+    from statemigrate.scripts.squashing import (
+        FOLDER,
+        SquashedScript,
+        copied_files,
+        of_functions,
+        of_lenses,
+        parts_up_to,
+    )
+    from statemigrate.scripts.survey import Survey, survey
+else:
+    make_face(
+        __name__,
+        {
+            "applied": "Applied applied_file read_applied write_applied",
+            "checksums": "code_checksum",
+            "choosing": "Details Entry chosen",
+            "folder": "ScriptFolder lineages_if_any survey_of",
+            "heads": "differing_heads read_heads write_head write_heads",
+            "lens_text": "DeclaredScript declared",
+            "loading": "Script load script_files",
+            "reading": "read",
+            "rebase": "RebasedScript rebased",
+            "rekeying": "ColumnSource KeyChange Merging",
+            "source": "quoted",
+            "squashing": "FOLDER SquashedScript copied_files of_functions of_lenses parts_up_to",
+            "survey": "Survey survey",
+        },
+    )

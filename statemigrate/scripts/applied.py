@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.errors import ScriptError
-from statemigrate.files import parse_json
-from statemigrate.files.documents import replacing
+from statemigrate.files import parse_json, replacing
 
 Applied = Mapping[str, Mapping[str, str]]
 """By store and revision the checksum that the script had."""

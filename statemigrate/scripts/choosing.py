@@ -8,9 +8,7 @@ from typing import Any
 
 from statemigrate.errors import LineageError, StatemigrateError, did_you_mean
 from statemigrate.formats import Comparison, Format, compare
-from statemigrate.migration import BASE, Lineage, Migration
-from statemigrate.migration.lineage import RELATIVE
-from statemigrate.migration.path import step_of
+from statemigrate.migration import BASE, RELATIVE, Lineage, Migration, step_of
 from statemigrate.quoting import argument
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.survey import Survey

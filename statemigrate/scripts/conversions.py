@@ -6,9 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from statemigrate.formats.schema.fingerprint import layout
-from statemigrate.formats.schema.matching import fits_all_values, fits_integers, kind_of
-from statemigrate.formats.schema.nodes import Decimals, Enum, Fixed, Node, Primitive, Union
+from statemigrate.formats.schema import (
+    Decimals,
+    Enum,
+    Fixed,
+    Node,
+    Primitive,
+    Union,
+    fits_all_values,
+    fits_integers,
+    kind_of,
+    layout,
+)
 from statemigrate.scripts.source import Doc, call
 
 

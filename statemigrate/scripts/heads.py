@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from statemigrate.errors import LineageError
-from statemigrate.files.documents import replacing
+from statemigrate.files import replacing
 from statemigrate.quoting import argument
 from statemigrate.scripts.survey import StoreAndRevision, Survey
 

@@ -12,20 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statemigrate.formats import Format
-from statemigrate.formats.schema.matching import FieldPair, Path, Reason, unpaired
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     NULL,
     Array,
     Field,
+    FieldPair,
     Map,
     Node,
+    Path,
+    Reason,
     Record,
     accepts_none,
+    matched_fields,
     type_name,
+    unpaired,
     with_none,
     without_none,
 )
-from statemigrate.formats.schema.resolution import matched_fields
 from statemigrate.scripts.conversions import conversion
 from statemigrate.scripts.source import (
     Break,

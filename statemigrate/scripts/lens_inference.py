@@ -12,26 +12,23 @@ from typing import Any
 from statemigrate import lenses
 from statemigrate.errors import FormatError, ScriptError, did_you_mean
 from statemigrate.formats import Format
-from statemigrate.formats.schema.fingerprint import layout
-from statemigrate.formats.schema.matching import (
-    FieldPair,
-    Reason,
-    field_addresses,
-    kind_of,
-    unpaired,
-)
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     Array,
     Field,
+    FieldPair,
     Map,
     Node,
+    Reason,
     Record,
     accepts_none,
+    field_addresses,
+    kind_of,
+    layout,
+    matched_fields,
+    unpaired,
     without_none,
 )
-from statemigrate.formats.schema.resolution import matched_fields
-from statemigrate.lenses import Change, Lens, LensChain
-from statemigrate.lenses.types import ddl_of
+from statemigrate.lenses import Change, Lens, LensChain, ddl_of
 from statemigrate.quoting import argument
 from statemigrate.scripts.inference import added, library_imports, moved, narrowed, question
 from statemigrate.scripts.source import (
@@ -352,13 +349,13 @@ def _cast(old: Node, new: Node, label: str) -> LensCall:
 
 
 def _forward(lens: Lens, record: Record) -> None:
-    from statemigrate.lenses.expressions import input_shape
+    from statemigrate.lenses import input_shape
 
     lens.forward(input_shape(record))
 
 
 def _is_whole(node: Node) -> bool:
-    from statemigrate.lenses.operations import decimals_of
+    from statemigrate.lenses import decimals_of
 
     return decimals_of(node).scale == 0
 
@@ -401,6 +398,6 @@ def _without(record: Record, paths: Any) -> Record:
 
 
 def _like(node: Node, record: Record) -> Node:
-    from statemigrate.formats.schema.nodes import with_none
+    from statemigrate.formats.schema import with_none
 
     return with_none(record) if accepts_none(node) else record

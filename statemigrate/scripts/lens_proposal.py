@@ -12,11 +12,8 @@ from itertools import combinations, islice, permutations, product
 from typing import Any
 
 from statemigrate.errors import FormatError, ScriptError
-from statemigrate.formats import Format
-from statemigrate.formats.examples import samples
-from statemigrate.formats.schema.fingerprint import layout
-from statemigrate.formats.schema.matching import kind_of
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats import Format, samples
+from statemigrate.formats.schema import (
     INTEGER_RANGES,
     Array,
     Field,
@@ -25,11 +22,12 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     accepts_none,
+    kind_of,
+    layout,
     with_none,
     without_none,
 )
-from statemigrate.lenses import Change, LensChain
-from statemigrate.lenses.types import ddl_of, format_of
+from statemigrate.lenses import Change, LensChain, ddl_of, format_of
 from statemigrate.scripts.lens_inference import LensCall, Name, Path
 
 Function = Callable[[Any], Any]
@@ -615,6 +613,6 @@ def _has(value: Any, path: Path) -> bool:
 
 
 def _places(node: Node) -> int:
-    from statemigrate.lenses.operations import decimals_of
+    from statemigrate.lenses import decimals_of
 
     return decimals_of(node).scale

@@ -9,8 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from statemigrate.errors import ScriptError
-from statemigrate.migration import Migration
-from statemigrate.migration.migration import takes_key
+from statemigrate.migration import Migration, takes_key
 from statemigrate.scripts.inference import library_imports
 from statemigrate.scripts.lens_inference import LensCall, Name, Path, lens_source
 from statemigrate.scripts.lens_proposal import HandWrittenPair, proposal

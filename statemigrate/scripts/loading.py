@@ -20,8 +20,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from statemigrate.errors import FormatError, ScriptError, StatemigrateError
-from statemigrate.migration import OpenQuestion
-from statemigrate.migration.migration import imported_inside
+from statemigrate.migration import OpenQuestion, imported_inside
 from statemigrate.scripts.checksums import code_checksum
 from statemigrate.scripts.declared import declare
 

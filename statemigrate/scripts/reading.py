@@ -12,7 +12,7 @@ from typing import Any
 
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Format
-from statemigrate.formats.schema.matching import field_paths
+from statemigrate.formats.schema import field_paths
 from statemigrate.migration import (
     ExampleValue,
     Merge,
@@ -23,8 +23,8 @@ from statemigrate.migration import (
     Transform,
     check_revision,
     check_store_name,
+    takes,
 )
-from statemigrate.migration.migration import takes
 from statemigrate.scripts.loading import Script
 
 # Single parts of a script, and the error for one that is not what it must be.

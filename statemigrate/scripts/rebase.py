@@ -15,8 +15,7 @@ from io import BytesIO
 from pathlib import Path
 
 from statemigrate.errors import FormatError, ScriptError
-from statemigrate.formats import Format
-from statemigrate.formats.merging import FieldDifference, MergeOutcome, merge
+from statemigrate.formats import FieldDifference, Format, MergeOutcome, merge
 from statemigrate.lenses import Change
 from statemigrate.migration import Migration
 from statemigrate.scripts.generated_script import prove_formats

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from statemigrate.formats import Format
-from statemigrate.formats.schema.nodes import Field, type_name, without_none
+from statemigrate.formats.schema import Field, type_name, without_none
 from statemigrate.scripts.inference import MARK, Transforms, infer_transforms, library_imports
 from statemigrate.scripts.source import (
     Comment,

@@ -15,8 +15,7 @@ from typing import Any
 from unicodedata import normalize
 
 from statemigrate.formats import Avro, Format, Struct
-from statemigrate.formats.schema.fingerprint import plain_default
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     Array,
     Decimals,
     Enum,
@@ -27,6 +26,7 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     accepts_none,
+    plain_default,
     without_none,
 )
 from statemigrate.quoting import visible, visible_lines

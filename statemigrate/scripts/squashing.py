@@ -10,8 +10,7 @@ from pathlib import Path
 
 from statemigrate import lenses
 from statemigrate.errors import ScriptError
-from statemigrate.migration import Lineage, Migration
-from statemigrate.migration.migration import takes_key
+from statemigrate.migration import Lineage, Migration, takes_key
 from statemigrate.scripts.loading import Script
 from statemigrate.scripts.source import assignment, in_docstring, quoted
 
@@ -223,7 +222,7 @@ def _text(
 
 def _drops(parts: Sequence[SquashedScript]) -> tuple[str, ...]:
     """What one of them loses on purpose, of the fields that the formats at both ends have."""
-    from statemigrate.formats.schema.matching import field_paths
+    from statemigrate.formats.schema import field_paths
 
     first, last = parts[0].migration.old, parts[-1].migration.new
     ends = [each for each in (first, last) if each is not None]

@@ -15,8 +15,7 @@ from statemigrate.errors import (
     StatemigrateError,
     did_you_mean,
 )
-from statemigrate.migration import Lineage, Migration
-from statemigrate.migration.lineage import chain_faults
+from statemigrate.migration import Lineage, Migration, chain_faults
 from statemigrate.quoting import argument
 from statemigrate.scripts.loading import Script, load, script_files
 from statemigrate.scripts.reading import faults_in, read

@@ -12,15 +12,19 @@ from typing import IO, TYPE_CHECKING, Any
 
 from statemigrate.blocks import in_blocks, record_size
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, dual_access
-from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
-from statemigrate.embedded.families import list_key
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.processes import cores, shared_out
+from statemigrate.embedded import (
+    CommittedPartition,
+    CommittedVersion,
+    Layout,
+    cores,
+    hold,
+    list_key,
+    shared_out,
+)
 from statemigrate.errors import UnsupportedError
 from statemigrate.families import Span
-from statemigrate.files.open import files_to_read
-from statemigrate.processor.garbage import few_collections
-from statemigrate.processor.keys import TupleKeyCodec, shown_key
+from statemigrate.files import files_to_read
+from statemigrate.processor import TupleKeyCodec, few_collections, shown_key
 from statemigrate.state.protocol import (
     ALL,
     Block,

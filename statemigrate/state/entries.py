@@ -10,8 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from statemigrate.deployment import StorePlan
 from statemigrate.errors import ValueMismatchError
-from statemigrate.formats import Struct
-from statemigrate.formats.json_values import leaf_from_text, value_from_json
+from statemigrate.formats import Struct, leaf_from_text, value_from_json
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import Entry, State, planned
 

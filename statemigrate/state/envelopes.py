@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.operators.shapes import GROUP_STATE
+from statemigrate.checkpoint.operators import GROUP_STATE
 from statemigrate.state.rows import UserRows
 
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import StoreRecord, read_record
-from statemigrate.native.older_families import lineage_of
-from statemigrate.native.startup import stored_envelopes
+from statemigrate.native import StoreRecord, lineage_of, read_record, stored_envelopes
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.rows import UserRows
 from statemigrate.state.spark_operators import EnvelopeValues

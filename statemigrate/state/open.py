@@ -11,19 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.errors import CheckpointError, LineageError, UnsupportedError, did_you_mean
-from statemigrate.files import Files
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import files_to_read
+from statemigrate.files import Files, Remembered, files_to_read
 from statemigrate.quoting import argument
 from statemigrate.state.project import Project
 
 if TYPE_CHECKING:
     from statemigrate.deployment import StoredStore
     from statemigrate.migration import Lineage
-    from statemigrate.scripts.applied import Applied
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.scripts import Applied, Survey
     from statemigrate.state.protocol import State
 
 
@@ -110,9 +107,9 @@ def require_store(checkpoint: str, store: str) -> None:
     """Raise `CheckpointError` if the files of a checkpoint alone tell that it has no such store."""
     if engine_of(checkpoint) == "embedded":
         return
-    from statemigrate.checkpoint.operators.metadata import known_variables
+    from statemigrate.checkpoint.operators import known_variables
     from statemigrate.deployment import is_family_of, store_of
-    from statemigrate.pages.record import is_marker, is_paged, records
+    from statemigrate.pages import is_marker, is_paged, records
     from statemigrate.state.protocol import no_such_store
 
     files = directory_of(checkpoint).files
@@ -134,8 +131,7 @@ def require_own_state(checkpoint: str) -> None:
 
     No running query migrates it. What a function of ``applyInPandasWithState`` keeps may be.
     """
-    from statemigrate.checkpoint.operators.catalogue import GROUPS, VARIABLES
-    from statemigrate.checkpoint.operators.metadata import operator_names
+    from statemigrate.checkpoint.operators import GROUPS, VARIABLES, operator_names
 
     names = set(operator_names(directory_of(checkpoint).files).values())
     own = set(VARIABLES.names) | set(GROUPS.names)
@@ -221,13 +217,12 @@ def applied_by(checkpoint: str) -> Applied:
     """
     directory = directory_of(checkpoint)
     if directory.is_embedded:
-        from statemigrate.embedded.continuation import last_committed
-        from statemigrate.embedded.layout import Layout
+        from statemigrate.embedded import Layout, last_committed
 
         manifest = last_committed(Layout.over(files_to_read(checkpoint)))
         return _checksums(manifest.stores if manifest else {})
-    from statemigrate.native.deployment_check import read_record
-    from statemigrate.pages.record import records
+    from statemigrate.native import read_record
+    from statemigrate.pages import records
 
     # Those of its pages' operators and of others; of one store name several may tell.
     found: dict[str, dict[str, str]] = {}

@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators.catalogue import OperatorStore, operator_stores
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.operators import OperatorStore, operator_stores
 from statemigrate.deployment import (
     StoredFamily,
     StoredStore,
     complement_of,
     store_of,
 )
-from statemigrate.files.cached import Remembered
+from statemigrate.files import Remembered
 from statemigrate.migration import Lineage
-from statemigrate.native.deployment_check import StoreRecord, read_record
-from statemigrate.native.listing import check_listed
-from statemigrate.native.operators import several
-from statemigrate.native.startup_stored import read_stores
+from statemigrate.native import StoreRecord, check_listed, read_record, read_stores, several
 from statemigrate.state.project import Project
 from statemigrate.state.rows import UserRows
 from statemigrate.state.spark import CombinedState, OperatorState, SparkState

@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from statemigrate.blocks import in_blocks
-from statemigrate.checkpoint.rows.buffers import arrow_array
-from statemigrate.checkpoint.rows.hashing import partition_of
+from statemigrate.checkpoint.rows import arrow_array, partition_of
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.families import Span
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.pages.columns import PageId, ReadOutside, elements_of, is_over
-from statemigrate.pages.families import fingerprint
-from statemigrate.pages.page import Page
-from statemigrate.pages.record import PagesRecord
-from statemigrate.pages.rows import arrow_schema
-from statemigrate.pages.startup import check_recorded
-from statemigrate.pages.visit import key_fingerprint
-from statemigrate.processor.keys import TupleKeyCodec
-from statemigrate.processor.rows import TupleCodec
+from statemigrate.formats import plain_values
+from statemigrate.pages import (
+    Page,
+    PageId,
+    PagesRecord,
+    ReadOutside,
+    arrow_schema,
+    check_recorded,
+    elements_of,
+    fingerprint,
+    is_over,
+    key_fingerprint,
+)
+from statemigrate.processor import TupleCodec, TupleKeyCodec
 from statemigrate.state.rows import UserRows, begins_with, timestamps
 
 if TYPE_CHECKING:

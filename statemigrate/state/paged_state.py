@@ -7,14 +7,13 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.logs.entries import read_entry
+from statemigrate.checkpoint.logs import read_entry
 from statemigrate.deployment import Kind, StoredFamily, StoredStore, applied_scripts
 from statemigrate.families import Span
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
-from statemigrate.native.operators import name_in
-from statemigrate.pages.record import large_of, variable_of
-from statemigrate.pages.startup import record_of
+from statemigrate.native import name_in
+from statemigrate.pages import large_of, record_of, variable_of
 from statemigrate.state.page_entries import EntryRows, PageFiles, StoredPages
 from statemigrate.state.spark import OperatorState, SparkState
 from statemigrate.state.spark_operators import EnvelopeValues

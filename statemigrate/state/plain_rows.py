@@ -13,13 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.blocks import in_blocks, record_size
-from statemigrate.checkpoint.operators.shapes import StructJson, row_json
-from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.checkpoint.operators import StructJson, row_json
+from statemigrate.checkpoint.rows import arrow_schema
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.families import list_key
-from statemigrate.formats import Format, Value
-from statemigrate.formats.arrow_values import plain_array, plain_values
-from statemigrate.processor.keys import TupleKeyCodec, shown_key
+from statemigrate.embedded import list_key
+from statemigrate.formats import Format, Value, plain_array, plain_values
+from statemigrate.processor import TupleKeyCodec, shown_key
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.envelopes import EnvelopesOf
 from statemigrate.state.page_entries import EntryRows

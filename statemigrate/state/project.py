@@ -13,9 +13,8 @@ from statemigrate.configuration import DEFAULT, names_scripts
 if TYPE_CHECKING:
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.migration import Lineage
-    from statemigrate.native.session import Spark
-    from statemigrate.scripts.folder import ScriptFolder
-    from statemigrate.scripts.survey import Survey
+    from statemigrate.native import Spark
+    from statemigrate.scripts import ScriptFolder, Survey
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Project:
     @property
     def folder(self) -> ScriptFolder:
         """The folder of scripts. Raises `ScriptError` where there is none."""
-        from statemigrate.scripts.folder import ScriptFolder
+        from statemigrate.scripts import ScriptFolder
 
         return ScriptFolder(self.directory)
 
@@ -55,7 +54,7 @@ class Project:
         if not names_scripts(self.migrations):
             return None
         # Loaded where there are some: a look at state without any is to begin at once.
-        from statemigrate.scripts.folder import survey_of
+        from statemigrate.scripts import survey_of
 
         return survey_of(self.migrations)
 

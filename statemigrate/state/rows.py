@@ -15,15 +15,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.operators.catalogue import VARIABLES, is_numbered, kind_of
-from statemigrate.checkpoint.operators.shapes import StructJson, row_json, shown_paths
-from statemigrate.checkpoint.rows.buffers import Rows, arrow_array, numpy_array
-from statemigrate.checkpoint.rows.hashing import hash_of
-from statemigrate.checkpoint.rows.spark_types import arrow_schema
-from statemigrate.checkpoint.rows.xxhash64 import XXHASH64
-from statemigrate.checkpoint.state import OperatorFamily
+from statemigrate.checkpoint import OperatorFamily
+from statemigrate.checkpoint.operators import (
+    VARIABLES,
+    StructJson,
+    is_numbered,
+    kind_of,
+    row_json,
+    shown_paths,
+)
+from statemigrate.checkpoint.rows import (
+    XXHASH64,
+    Rows,
+    arrow_array,
+    arrow_schema,
+    hash_of,
+    numpy_array,
+)
 from statemigrate.errors import ValueMismatchError, shown
-from statemigrate.formats.arrow_values import plain_array
+from statemigrate.formats import plain_array
 from statemigrate.quoting import is_text
 
 EXPIRES_AT = pa.timestamp("us", tz="UTC")

@@ -12,13 +12,12 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
 from statemigrate.deployment import StoredFamily, StoredStore, StorePlan, store_of
-from statemigrate.embedded.processes import cores, shared_out
+from statemigrate.embedded import cores, shared_out
 from statemigrate.errors import TransformError
 from statemigrate.files import Files
-from statemigrate.formats import Format, Value
-from statemigrate.formats.escaped_text import visible
+from statemigrate.formats import Format, Value, visible
 from statemigrate.migration import MigrationPath
-from statemigrate.processor.garbage import few_collections
+from statemigrate.processor import few_collections
 from statemigrate.state.protocol import (
     ALL,
     Block,
@@ -173,7 +172,7 @@ def _picked(
 ) -> Iterator[Block]:
     import numpy as np
 
-    from statemigrate.checkpoint.rows.buffers import arrow_array
+    from statemigrate.checkpoint.rows import arrow_array
 
     for batch in chain.from_iterable(map(_in_slices, batches)):
         number = batch["partition_id"][0].as_py()

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.operators.catalogue import OperatorStore
+from statemigrate.checkpoint.operators import OperatorStore
 from statemigrate.deployment import StoredFamily, StoredStore, revision_in, store_of
 from statemigrate.errors import StartupError, ValueMismatchError, shown
-from statemigrate.formats import Format, Value
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.formats.comparison import differences
-from statemigrate.formats.escaped_text import first_escaped, visible
-from statemigrate.formats.struct.rules import shape_of
-from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.migration import BASE, Lineage
-from statemigrate.migration.column_way import FEW
-from statemigrate.native.deployment_check import StoreRecord, read_record
+from statemigrate.formats import (
+    Format,
+    Value,
+    differences,
+    first_escaped,
+    plain_values,
+    struct_from_json,
+    visible,
+)
+from statemigrate.formats.struct import shape_of
+from statemigrate.migration import BASE, FEW, Lineage
+from statemigrate.native import StoreRecord, read_record
 from statemigrate.quoting import argument
 from statemigrate.state.rows import UserRows
 from statemigrate.state.stored_checkpoint import StoredCheckpoint
@@ -95,7 +98,7 @@ class StructValues:
     def __init__(self, fmt: Format) -> None:
         self.format = fmt
         # It loads PySpark, which takes longer than a look at little state.
-        from statemigrate.processor.rows import TupleCodec
+        from statemigrate.processor import TupleCodec
 
         self._codec = TupleCodec(fmt.struct_type())
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint.operators.shapes import GROUP_STATE, OperatorShape
-from statemigrate.checkpoint.state import CommittedState, OperatorFamily
+from statemigrate.checkpoint import CommittedState, OperatorFamily
+from statemigrate.checkpoint.operators import GROUP_STATE, OperatorShape
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import files_to_read
-from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.operators import Which
+from statemigrate.files import Remembered, files_to_read
+from statemigrate.native import SparkCheckpoint, Which
 from statemigrate.state.rows import UserRows
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.changes import differing
+from statemigrate.checkpoint import differing
 from statemigrate.errors import StartupError
-from statemigrate.formats.arrow_values import plain_array, plain_rows
+from statemigrate.formats import plain_array, plain_rows
 from statemigrate.state.rows import UserRows
 from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
 from statemigrate.state.table_stores import StorePart, StoreRows

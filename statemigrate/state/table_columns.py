@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import StructJson
-from statemigrate.checkpoint.rows.buffers import arrow_array
-from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from statemigrate.checkpoint.operators import StructJson
+from statemigrate.checkpoint.rows import arrow_array, arrow_schema
 from statemigrate.errors import ValueMismatchError
-from statemigrate.formats.arrow_values import plain_values
-from statemigrate.formats.masking import Mask
+from statemigrate.formats import Mask, plain_values
 from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
 from statemigrate.state.table_stores import StorePart
 

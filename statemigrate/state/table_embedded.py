@@ -5,9 +5,8 @@ from __future__ import annotations
 import weakref
 from functools import cached_property
 
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.versions import retained_versions
-from statemigrate.files.open import files_to_read
+from statemigrate.embedded import Layout, retained_versions
+from statemigrate.files import files_to_read
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.plain_rows import EmbeddedRows
 from statemigrate.state.project import Project

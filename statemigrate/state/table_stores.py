@@ -9,23 +9,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.directory import CheckpointDirectory
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.operators.catalogue import (
+from statemigrate.checkpoint import CheckpointDirectory, CommittedState
+from statemigrate.checkpoint import OperatorFamily as SparkFamily
+from statemigrate.checkpoint.logs import batches_in, names_in
+from statemigrate.checkpoint.operators import (
     DEFAULT,
     GROUPS,
+    StructJson,
     is_internal,
     kind_of,
     operator_stores,
     user_name,
 )
-from statemigrate.checkpoint.operators.shapes import StructJson
-from statemigrate.checkpoint.state import CommittedState
-from statemigrate.checkpoint.state import OperatorFamily as SparkFamily
 from statemigrate.errors import TransformError
-from statemigrate.files.cached import Remembered
-from statemigrate.formats import Format
-from statemigrate.formats.arrow_values import plain_values
+from statemigrate.files import Remembered
+from statemigrate.formats import Format, plain_values
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
@@ -34,8 +32,8 @@ from statemigrate.state.rows import UserRows, is_variable
 if TYPE_CHECKING:
     from statemigrate.formats import Format
     from statemigrate.migration import Lineage, MigrationPath
-    from statemigrate.native.deployment_check import StoreRecord
-    from statemigrate.pages.record import PagesRecord
+    from statemigrate.native import StoreRecord
+    from statemigrate.pages import PagesRecord
 
 
 class FamilyRows(Protocol):
@@ -88,7 +86,7 @@ class FormatConversion:
 
         Raises `TransformError` for a value that does not migrate.
         """
-        from statemigrate.processor.rows import TupleCodec
+        from statemigrate.processor import TupleCodec
         from statemigrate.state.plain_rows import values_array
 
         read = TupleCodec(self.source.struct_type()).to_value
@@ -349,7 +347,7 @@ class SparkCatalog:
     def _of_operator(self, families: list[SparkFamily]) -> Iterator[_SparkStore]:
         operator = self._project.operator
         if is_variable(families[0]):
-            from statemigrate.native.operators import is_pages, name_in
+            from statemigrate.native import is_pages, name_in
 
             named = {each.family.name: each for each in families}
             if isinstance(operator, str) and operator != name_in(named):
@@ -391,8 +389,8 @@ class SparkCatalog:
             yield _Variables(store, self, families)
 
     def _of_pages(self, named: Mapping[str, SparkFamily]) -> Iterator[_SparkStore]:
-        from statemigrate.native.operators import name_in
-        from statemigrate.pages.record import large_of, read_pages_record, record_name, variable_of
+        from statemigrate.native import name_in
+        from statemigrate.pages import large_of, read_pages_record, record_name, variable_of
 
         operator = name_in(named)
         record = read_pages_record(self._files, record_name(operator))
@@ -430,7 +428,7 @@ class SparkCatalog:
     @cached_property
     def record(self) -> Mapping[str, StoreRecord]:
         """What the last deployment noted of each store."""
-        from statemigrate.native.deployment_check import read_record
+        from statemigrate.native import read_record
 
         return read_record(self._files)
 
@@ -483,8 +481,8 @@ class _OperatorStore(_SparkStore):
         lineage = None if self.is_envelope else self.catalog.lineage_of(self.name)
         if lineage is None:
             return _unmigrated(rows)
-        from statemigrate.formats.struct_format import struct_from_json
-        from statemigrate.native.deployment_check import StoreRecord
+        from statemigrate.formats import struct_from_json
+        from statemigrate.native import StoreRecord
         from statemigrate.state.spark_operators import stored_revision
 
         record = self.catalog.record.get(self.name, StoreRecord())
@@ -562,7 +560,7 @@ def _is_marker(family: SparkFamily) -> bool:
     """Whether a variable tells of pages, or has them, and so is none of a user's."""
     if not is_variable(family):
         return False
-    from statemigrate.pages.record import is_marker
+    from statemigrate.pages import is_marker
 
     return is_marker(family.family.name)
 
@@ -571,6 +569,6 @@ def _format_of(rows: UserRows, lineage: Lineage | None, revision: str) -> Format
     """The format of a family: the script's where it has the same values, else the stored one."""
     if lineage is not None and revision in lineage:
         return lineage.format_of(revision)
-    from statemigrate.formats.struct_format import struct_from_json
+    from statemigrate.formats import struct_from_json
 
     return struct_from_json(rows.value)

@@ -15,11 +15,9 @@ from statemigrate.errors import (
     rows_hidden,
     shown,
 )
-from statemigrate.files.cached import Remembered
-from statemigrate.files.open import files_to_read
-from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.formats.masking import Mask
-from statemigrate.native.retrying import is_missing
+from statemigrate.files import Remembered, files_to_read
+from statemigrate.formats import Mask, plain_rows
+from statemigrate.native import is_missing
 from statemigrate.quoting import html_text
 from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import engine_of, require_scripted
@@ -33,7 +31,7 @@ from statemigrate.state.table_stores import Catalog, SparkCatalog, StoreRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from statemigrate.native.session import Spark
+    from statemigrate.native import Spark
 
 T = TypeVar("T")
 _SHOWN = 20

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from importlib import import_module
 from pathlib import Path
 
 import live_code
@@ -17,8 +18,8 @@ from statemigrate.checkpoint.logs.settings import FILE_IDS, HDFS_PROVIDER, PROVI
 from statemigrate.cli.main import main
 from statemigrate.commands.current import log
 from statemigrate.formats.arrow_values import plain_rows
-from statemigrate.rewrite import fork
 
+fork = import_module("statemigrate.rewrite.fork")
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 HDFS = {PROVIDER: HDFS_PROVIDER}
 IDS = {FILE_IDS: "2"}

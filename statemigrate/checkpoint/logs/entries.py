@@ -22,8 +22,16 @@ from typing import Any
 
 from statemigrate.checkpoint.logs.offsets import Offsets, parse_offsets, unknown
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files import Files, parse_json, whole_number
-from statemigrate.files.documents import OBJECT, VERSION, Maybe, Table, check_shape
+from statemigrate.files import (
+    OBJECT,
+    VERSION,
+    Files,
+    Maybe,
+    Table,
+    check_shape,
+    parse_json,
+    whole_number,
+)
 
 _METADATA = {
     "batchWatermarkMs": VERSION,

@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import Files, parse_json, whole_number
-from statemigrate.files.documents import check_shape
+from statemigrate.files import Files, check_shape, parse_json, whole_number
 
 # Which lines of an offset log may be those of each source, by their order and how far logs came.
 #

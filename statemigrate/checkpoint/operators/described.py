@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
-from statemigrate.checkpoint.logs.settings import (
+from statemigrate.checkpoint.logs import (
     AGGREGATION_FORMAT,
     GROUPS_FORMAT,
     PARTITIONS,
+    batches_in,
+    names_in,
     pinned,
 )
 from statemigrate.checkpoint.operators.catalogue import (

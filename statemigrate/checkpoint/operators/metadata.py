@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlparse
 
-from statemigrate.checkpoint.logs.offsets import batches_in, names_in
+from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.checkpoint.operators.shapes import OperatorShape, PrefixScan, StoreShape
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files import Files, parse_json
-from statemigrate.files.documents import check_shape
+from statemigrate.files import Files, check_shape, parse_json
 
 LARGEST = 16 * 1024 * 1024
 """Bytes that such a file may have; Spark's have some hundred for a state variable."""

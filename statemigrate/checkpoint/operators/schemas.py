@@ -24,8 +24,7 @@ from statemigrate.checkpoint.operators.shapes import (
     TimestampPrefix,
 )
 from statemigrate.errors import CheckpointError
-from statemigrate.files import parse_json
-from statemigrate.files.documents import check_shape
+from statemigrate.files import check_shape, parse_json
 
 # Java's ``DataOutput.writeUTF``: two bytes of length, then text in a UTF-8 of its own.
 #

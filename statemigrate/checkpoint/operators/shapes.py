@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from statemigrate.checkpoint.logs.entries import CommitEntry, OffsetEntry
+from statemigrate.checkpoint.logs import CommitEntry, OffsetEntry
 
 StructJson = dict[str, Any]
 """A struct as Spark's ``StructType.json()`` has it, parsed: ``type`` and ``fields``."""

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.operators import StructJson
 from statemigrate.checkpoint.rows.avro import (
     check_avro,
     decoded_structs,

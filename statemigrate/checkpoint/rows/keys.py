@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import (
+from statemigrate.checkpoint.operators import (
     KeyEncoder,
     NoPrefix,
     PrefixScan,

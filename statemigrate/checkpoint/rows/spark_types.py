@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.operators import StructJson
 from statemigrate.errors import UnsupportedError
-from statemigrate.formats.schema.parsing import COLLATED, with_collations
+from statemigrate.formats.schema import COLLATED, with_collations
 
 WORD = 8
 """Bytes of a slot of a row, and what everything in a row is padded to."""

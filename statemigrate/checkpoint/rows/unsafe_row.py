@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.operators import StructJson
 from statemigrate.checkpoint.rows.buffers import (
     Bytes,
     Integers,

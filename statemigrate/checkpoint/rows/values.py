@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.operators.shapes import StructJson
+from statemigrate.checkpoint.operators import StructJson
 from statemigrate.checkpoint.rows.avro_encoding import AvroPart
 from statemigrate.checkpoint.rows.buffers import Integers, Rows, joined
 from statemigrate.checkpoint.rows.spark_types import arrow_schema

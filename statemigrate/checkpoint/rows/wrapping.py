@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.logs.settings import MERGE_OPERATOR, has_checksums, is_avro, pinned
+from statemigrate.checkpoint.logs import MERGE_OPERATOR, has_checksums, is_avro, pinned
 from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, joined, within
 from statemigrate.checkpoint.rows.unsafe_leaves import damaged
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec

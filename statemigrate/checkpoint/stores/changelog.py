@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from statemigrate.checkpoint.codecs import compressing, decompressed, most_content
-from statemigrate.checkpoint.operators.schemas import JavaReader, java_text
-from statemigrate.checkpoint.rows.buffers import Rows, joined, within
+from statemigrate.checkpoint.operators import JavaReader, java_text
+from statemigrate.checkpoint.rows import Rows, joined, within
 from statemigrate.errors import CorruptFileError, UnsupportedError
-from statemigrate.files import parse_json
-from statemigrate.files.documents import check_shape
+from statemigrate.files import check_shape, parse_json
 
 # The records of a file of state, a batch at a time.
 #

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from statemigrate.errors import CorruptFileError
-from statemigrate.files import Files, parse_json
-from statemigrate.files.documents import Maybe, Table, check_shape
+from statemigrate.files import Files, Maybe, Table, check_shape, parse_json
 
 if TYPE_CHECKING:
     from statemigrate.checkpoint.stores.changelog import LineageItem

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.logs.settings import MERGE_OPERATOR, pinned
-from statemigrate.checkpoint.rows.buffers import Rows, joined, numpy_array, within
+from statemigrate.checkpoint.logs import MERGE_OPERATOR, pinned
+from statemigrate.checkpoint.rows import Rows, joined, numpy_array, within
 from statemigrate.checkpoint.stores.changelog import DELETE, MERGE, PUT, ChangelogRecords
 
 Indices = npt.NDArray[np.int64]

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint.codecs import compressing, decompressed, most_content
-from statemigrate.checkpoint.logs.settings import codec_of
-from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
-from statemigrate.checkpoint.rows.wrapping import RowLayout
+from statemigrate.checkpoint.logs import codec_of
+from statemigrate.checkpoint.rows import RowLayout, Rows, numpy_array
 from statemigrate.checkpoint.stores.changelog import (
     PUT,
     ChangelogRecords,

@@ -12,15 +12,18 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, within
-from statemigrate.checkpoint.rows.wrapping import (
+from statemigrate.checkpoint.rows import (
     CHECKSUM,
+    Bytes,
+    Integers,
     RowLayout,
+    Rows,
     Spans,
     Summed,
     crc32c,
     summed_deletions,
     summed_values,
+    within,
 )
 from statemigrate.checkpoint.stores.changelog import DELETE, ChangelogRecords, corrupt
 from statemigrate.errors import HIDDEN, CorruptFileError, values_hidden

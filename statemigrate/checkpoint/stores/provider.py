@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from statemigrate.checkpoint.logs.settings import (
+from statemigrate.checkpoint.logs import (
     HDFS_PROVIDER,
     PROVIDER,
     ROCKSDB_PROVIDER,
@@ -27,8 +27,7 @@ from statemigrate.checkpoint.stores.files import (
 from statemigrate.files import Files
 
 if TYPE_CHECKING:
-    from statemigrate.checkpoint.rows.buffers import Rows
-    from statemigrate.checkpoint.rows.wrapping import RowLayout
+    from statemigrate.checkpoint.rows import RowLayout, Rows
     from statemigrate.checkpoint.stores.changelog import ChangelogRecords
 
 Conf = Mapping[str, str]
@@ -124,7 +123,7 @@ class RocksDBProvider:
 
     def row_layout(self, conf: Conf) -> RowLayout:
         """Rows behind a byte of version, framed by lengths where one key has several."""
-        from statemigrate.checkpoint.rows.wrapping import RowLayout
+        from statemigrate.checkpoint.rows import RowLayout
 
         return RowLayout.of(conf, rocksdb=True)
 
@@ -174,7 +173,7 @@ class HdfsBackedProvider:
 
     def row_layout(self, conf: Conf) -> RowLayout:
         """Rows as they are."""
-        from statemigrate.checkpoint.rows.wrapping import RowLayout
+        from statemigrate.checkpoint.rows import RowLayout
 
         return RowLayout.of(conf, rocksdb=False)
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from statemigrate.checkpoint.logs.settings import codec_of
-from statemigrate.checkpoint.rows.wrapping import RowLayout
+from statemigrate.checkpoint.logs import codec_of
+from statemigrate.checkpoint.rows import RowLayout
 from statemigrate.checkpoint.stores.changelog import ChangelogRecords, read_changelog
 from statemigrate.checkpoint.stores.files import Snapshot, StoreVersion, read_snapshot
 from statemigrate.checkpoint.stores.integrity import verified

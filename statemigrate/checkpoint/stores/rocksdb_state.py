@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows.buffers import Integers, Rows, arrow_array, numpy_array
+from statemigrate.checkpoint.rows import Integers, Rows, arrow_array, numpy_array
 from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords
 from statemigrate.checkpoint.stores.files import (
     LARGEST_ZIP,

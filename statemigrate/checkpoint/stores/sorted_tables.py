@@ -21,7 +21,7 @@ from itertools import count, pairwise
 import numpy as np
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.buffers import (
+from statemigrate.checkpoint.rows import (
     Bytes,
     Integers,
     Rows,

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from statemigrate.demo.paths import example_migrations
 from statemigrate.demo.stage import Summary
-from statemigrate.native.decorator import migrated
+from statemigrate.native import migrated
 
 AUCTION = """
     seller BIGINT,

@@ -9,9 +9,7 @@ from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import OUTPUT, BatchOutcome, reported
-from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.options import EmbeddedOptions
-from statemigrate.embedded.query import EmbeddedQuery, RunningQuery
+from statemigrate.embedded import EmbeddedOptions, EmbeddedQuery, Layout, RunningQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,7 @@ from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import OUTPUT, BatchOutcome, reported
 from statemigrate.deployment import family_name
-from statemigrate.native.backfill import OlderFamilies, plan_backfill
-from statemigrate.native.decorator import migrated
-from statemigrate.native.deployed import migration_counts
+from statemigrate.native import OlderFamilies, migrated, migration_counts, plan_backfill
 from statemigrate.scripts import ScriptFolder
 from statemigrate.stateful import with_backfill
 
@@ -55,7 +53,7 @@ def run_native(spark: SparkSession, folder: DemoFolder, role: str) -> None:
 
 def state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
     """The state after the last batch as `statemigrate.demo.stage.COLUMNS`, one row a key."""
-    from statemigrate.native.checkpoint import SparkCheckpoint
+    from statemigrate.native import SparkCheckpoint
 
     checkpoint = SparkCheckpoint(str(folder.checkpoint), spark)
     lineage = ScriptFolder(example_migrations()).lineage(STORE)
@@ -117,7 +115,7 @@ def started(result: DataFrame, folder: DemoFolder) -> Any:
 
 
 def _dropped(processor: Any) -> tuple[str, ...]:
-    from statemigrate.native.deployed import DEPLOYED
+    from statemigrate.native import DEPLOYED
 
     deployed = vars(processor).get(DEPLOYED)
     drained = {} if deployed is None else deployed.drained

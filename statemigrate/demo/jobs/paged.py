@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.demo.jobs.native import STORE, CountedBatches, chunk_of, event_stream, started
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, OUTPUT, reported
-from statemigrate.native.backfill import OlderFamilies, plan_backfill
-from statemigrate.pages.older_families import older
+from statemigrate.native import OlderFamilies, plan_backfill
+from statemigrate.pages import older
 from statemigrate.scripts import ScriptFolder
-from statemigrate.state.open import open_committed
-from statemigrate.state.project import Project
-from statemigrate.state.tables import open_state
+from statemigrate.state import Project, open_committed, open_state
 from statemigrate.stateful import paged
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import plain_outcomes, reported
-from statemigrate.preview.report import Preview
+from statemigrate.preview import Preview
 
 BATCHES = 4
 """How many of the last batches are previewed."""

@@ -10,18 +10,16 @@ from typing import Annotated, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
-from statemigrate.checkpoint.shape import describe
+from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import plain_outcomes, reported
-from statemigrate.files.open import open_files
-from statemigrate.rewrite.column_pairing import store_families
-from statemigrate.rewrite.reading import StateReader, rewriting_session
-from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.files import open_files
+from statemigrate.rewrite import RewriteOptions, StateReader, rewriting_session, store_families
 from statemigrate.scripts import ScriptFolder
 
 SCRIPT = Path(__file__).with_name("one_row_an_auction.py")

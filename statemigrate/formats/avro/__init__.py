@@ -1,5 +1,42 @@
 """Avro binary: values checked, written and read. The only importer of fastavro."""
 
+# mypy: implicit-reexport
 
-class Unfit(Exception):  # noqa: N818 - a signal between two parts of this package
-    """The value is not one that ``check_of`` accepts as it is."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statemigrate.faces import make_face
+
+if TYPE_CHECKING:
+    from statemigrate.formats.avro.checks import check_of
+    from statemigrate.formats.avro.codec import (
+        DirectConversion,
+        Read,
+        Write,
+        direct_conversion,
+        encoders_of,
+    )
+    from statemigrate.formats.avro.column_types import arrow_type, has_columns
+    from statemigrate.formats.avro.columns_reading import read_columns
+    from statemigrate.formats.avro.columns_writing import (
+        has_nulls_only_where_allowed,
+        write_columns,
+    )
+    from statemigrate.formats.avro.generated import GeneratedSource
+    from statemigrate.formats.avro.leaves import Unfit
+    from statemigrate.formats.avro.reading import read_container, readers_of, write_container
+else:
+    make_face(
+        __name__,
+        {
+            "checks": "check_of",
+            "codec": "DirectConversion Read Write direct_conversion encoders_of",
+            "column_types": "arrow_type has_columns",
+            "columns_reading": "read_columns",
+            "columns_writing": "has_nulls_only_where_allowed write_columns",
+            "generated": "GeneratedSource",
+            "leaves": "Unfit",
+            "reading": "read_container readers_of write_container",
+        },
+    )

@@ -15,8 +15,7 @@ from typing import Any, NoReturn, Protocol
 from statemigrate.errors import FormatError, ValueMismatchError, shown
 from statemigrate.formats.avro.leaves import leaf_of, mismatch
 from statemigrate.formats.avro.logical import MOST_ITEMS, freezing, takes_no_bytes, thawing
-from statemigrate.formats.schema.fingerprint import plain_default
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     NULL,
     Array,
     Field,
@@ -25,6 +24,7 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     Union,
+    plain_default,
     type_name,
 )
 

@@ -18,7 +18,7 @@ from statemigrate.formats.avro.compiled_writing import (
 )
 from statemigrate.formats.avro.logical import contains_arrays_without_bytes, stored_as
 from statemigrate.formats.avro.writing import writer_of
-from statemigrate.formats.schema.nodes import Record
+from statemigrate.formats.schema import Record
 
 EncodeMany = Callable[[Sequence[Any]], list[bytes]]
 

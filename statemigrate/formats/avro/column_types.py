@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
+    COLLATED,
     NULL,
     Array,
     Decimals,
@@ -23,7 +24,6 @@ from statemigrate.formats.schema.nodes import (
     type_name,
     without_none,
 )
-from statemigrate.formats.schema.parsing import COLLATED
 
 LONG_DIGITS = 18
 """Digits of any decimal that is a number of 64 bits."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from statemigrate.formats.avro.column_types import present_branch, primitive_type
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     INTEGER_RANGES,
     Array,
     Decimals,

@@ -23,7 +23,7 @@ from statemigrate.formats.avro.columns_reading import (
     are_distinct,
     require,
 )
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     INTEGER_RANGES,
     Array,
     Decimals,

@@ -18,7 +18,7 @@ from typing import Any
 from statemigrate.formats.avro.compiled_writing import Columns
 from statemigrate.formats.avro.generated import GeneratedSource
 from statemigrate.formats.avro.logical import freezing
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     Array,
     Decimals,
     Enum,

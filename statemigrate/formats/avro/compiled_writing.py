@@ -22,7 +22,7 @@ from statemigrate.formats.avro.generated import GeneratedSource
 from statemigrate.formats.avro.leaves import leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes
 from statemigrate.formats.avro.writing import SHORT, SHORT_LONGS, leaf_writer, long_bytes, writer_of
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     INTEGER_RANGES,
     NULL,
     Array,

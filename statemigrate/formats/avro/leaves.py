@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, NoReturn
 
 from statemigrate.errors import ValueMismatchError, values_hidden
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
+    COLLATED,
     INTEGER_RANGES,
     Decimals,
     Enum,
@@ -19,8 +20,12 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     type_name,
 )
-from statemigrate.formats.schema.parsing import COLLATED
 from statemigrate.formats.timestamps import BEYOND_UTC, MICROSECOND, utc_of
+
+
+class Unfit(Exception):  # noqa: N818 - a signal between two parts of this package
+    """The value is not one that ``check_of`` accepts as it is."""
+
 
 # The check of a single value, and the error it raises.
 

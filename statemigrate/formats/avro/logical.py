@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from datetime import timedelta
 from typing import Any
 
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     NULL,
     Array,
     Enum,

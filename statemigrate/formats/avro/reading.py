@@ -20,7 +20,7 @@ from statemigrate.formats.avro.logical import (
     lift_of,
     stored_as,
 )
-from statemigrate.formats.schema.nodes import Record, avro_json, numbered
+from statemigrate.formats.schema import Record, avro_json, numbered
 
 Read = Callable[[bytes], dict[str, Any]]
 ReadMany = Callable[[Sequence[bytes]], list[dict[str, Any]]]

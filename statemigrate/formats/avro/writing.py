@@ -19,11 +19,10 @@ from datetime import datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
-from statemigrate.formats.avro import Unfit
 from statemigrate.formats.avro.checks import branches_in_order
-from statemigrate.formats.avro.leaves import leaf_of
+from statemigrate.formats.avro.leaves import Unfit, leaf_of
 from statemigrate.formats.avro.logical import MOST_ITEMS, takes_no_bytes, thawing
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
     INTEGER_RANGES,
     NULL,
     Array,

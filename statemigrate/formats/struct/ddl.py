@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal, NoReturn, cast
 
 from statemigrate.errors import FormatError
-from statemigrate.formats.schema.nodes import too_deep
-from statemigrate.formats.schema.parsing import COLLATED, as_spark_writes
+from statemigrate.formats.schema import COLLATED, as_spark_writes, too_deep
 
 # The words of Spark's DDL, and where each stands.
 

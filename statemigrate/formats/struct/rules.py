@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from statemigrate.errors import FormatError
-from statemigrate.formats.schema.nodes import (
+from statemigrate.formats.schema import (
+    COLLATED,
     NULL,
     Array,
     Decimals,
@@ -32,9 +33,9 @@ from statemigrate.formats.schema.nodes import (
     Primitive,
     Record,
     Union,
+    check_name,
     type_name,
 )
-from statemigrate.formats.schema.parsing import COLLATED, check_name
 from statemigrate.quoting import is_text
 
 if TYPE_CHECKING:

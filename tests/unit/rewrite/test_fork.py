@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from support.new_checkpoints import is_shut
@@ -346,8 +347,7 @@ def test_a_file_that_vanishes_is_named_and_no_checkpoint_is_left(tmp_path, new):
 
 
 def test_who_makes_a_checkpoint_there_meanwhile_is_told_apart(old, new, monkeypatch):
-    from statemigrate.rewrite import fork as forking
-
+    forking = import_module("statemigrate.rewrite.fork")
     original = forking._copied
 
     def raced(source, target, needed, progress):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,11 @@ from statemigrate.errors import CheckpointError, CheckpointInUseError, RewriteEr
 from statemigrate.files import Files, LocalFiles
 from statemigrate.files.documents import sealed
 from statemigrate.native.adoption_files import OffsetLog
-from statemigrate.rewrite import fork as forking
 from statemigrate.rewrite.claims import OWNERS, Owner, claim
 from statemigrate.rewrite.claims import making_checkpoint as making
 from statemigrate.rewrite.origin import Target
 
+forking = import_module("statemigrate.rewrite.fork")
 METADATA = b'{"id":"2b9f2f0e-0000-4000-8000-000000000000"}'
 OF_A_DEAD_PROCESS = """
 import sys
