@@ -53,7 +53,8 @@ class Module:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{PACKAGE}."):
                 room = (node.module or "").split(".")[1]
-                if room != self.room:
+                # Every face is made by it.
+                if room not in (self.room, "faces"):
                     yield room
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from statemigrate.embedded.processes import cores, shared_out
     from statemigrate.embedded.progress import BatchProgress
     from statemigrate.embedded.query import EmbeddedQuery, RunningQuery, parts_of
+    from statemigrate.embedded.query_trial import QueryTrial
     from statemigrate.embedded.repair import (
         SET_ASIDE,
         DamagedFile,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         StoppedRepair,
         locked_for_repair,
     )
-    from statemigrate.embedded.trial import Trial
     from statemigrate.embedded.versions import require_stopped, retained_versions
 else:
     make_face(
@@ -52,7 +52,7 @@ else:
             "progress": "BatchProgress",
             "query": "EmbeddedQuery RunningQuery parts_of",
             "repair": "SET_ASIDE DamagedFile Inspection Remade StoppedRepair locked_for_repair",
-            "trial": "Trial",
+            "query_trial": "QueryTrial",
             "versions": "require_stopped retained_versions",
         },
     )

@@ -18,8 +18,8 @@ from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed import PagedDeployment, PagedHandle, PageTimers, declare
 from statemigrate.pages.families import FINGERPRINT, PageStores
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_tables import PageTables
 from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
-from statemigrate.pages.tables import PageTables
 from statemigrate.pages.value import LargeValues, page_value
 from statemigrate.processor import (
     BatchProcessor,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from statemigrate.embedded import EmbeddedQuery, Trial
+    from statemigrate.embedded import EmbeddedQuery, QueryTrial
 
 StateChecksums = dict[str, tuple[int, str]]
 """By family how many rows it has, and the checksum of them."""
@@ -62,7 +62,7 @@ class RunnableCode(Protocol):
         """Run it on the checkpoint in ``folder``, with a trigger as Spark takes it."""
 
 
-class Engine(Protocol):
+class StateEngine(Protocol):
     """Keeps the state of a query that is previewed.
 
     ``can_change_rows`` says whether a bundle may have other rows of state than the query has, and
@@ -132,7 +132,7 @@ class SparkCode:
 class EmbeddedCode:
     """An `EmbeddedQuery`, whose code runs on a copy."""
 
-    trial: Trial
+    trial: QueryTrial
 
     @property
     def stream(self) -> DataFrame:
@@ -150,24 +150,24 @@ class EmbeddedCode:
 
 
 class SparkEngine:
-    """Spark's own state store; see `Engine`."""
+    """Spark's own state store; see `StateEngine`."""
 
     can_change_rows = compares_meaning = True
 
     def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:
-        """See `Engine`."""
+        """See `StateEngine`."""
         return backfill_lines(files, offsets)
 
     def removed(self, files: Files, batches: Sequence[int]) -> Sequence[int]:  # noqa: ARG002
-        """See `Engine`: what is missing is found when it is copied."""
+        """See `StateEngine`: what is missing is found when it is copied."""
         return ()
 
     def fork(self, files: Files, folder: Path, batch: int) -> None:
-        """See `Engine`."""
+        """See `StateEngine`."""
         fork_state(files, open_files(folder.as_uri()), batch)
 
     def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
-        """See `Engine`."""
+        """See `StateEngine`."""
         fork_batches(files, open_files(folder.as_uri()), batches)
 
     def state_to_compare(
@@ -177,15 +177,15 @@ class SparkEngine:
         folder: Path,  # noqa: ARG002
         batches: Sequence[int],  # noqa: ARG002
     ) -> str:
-        """See `Engine`."""
+        """See `StateEngine`."""
         return checkpoint
 
     def deployed_in(self, checkpoint: str, fork: str) -> str:  # noqa: ARG002
-        """See `Engine`."""
+        """See `StateEngine`."""
         return fork
 
     def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
-        """See `Engine`."""
+        """See `StateEngine`."""
         found: StateChecksums = {}
         for each in CommittedState(files_to_read(checkpoint), batch).families:
             name = f"{each.operator.number}/{each.store.name}/{each.family.name}"
@@ -198,39 +198,39 @@ class SparkEngine:
         return found
 
     def check_code(self, references: Sequence[str]) -> None:
-        """See `Engine`: what is no function is refused by its inputs."""
+        """See `StateEngine`: what is no function is refused by its inputs."""
 
     def stream_of(self, made: Any, reference: str) -> DataFrame:  # noqa: ARG002
-        """See `Engine`."""
+        """See `StateEngine`."""
         stream: DataFrame = made
         return stream
 
     def runnable(self, made: Any, reference: str, mode: str) -> RunnableCode:  # noqa: ARG002
-        """See `Engine`. Raises `TypeError` for what is no stream."""
+        """See `StateEngine`. Raises `TypeError` for what is no stream."""
         if not getattr(made, "isStreaming", False):
             raise TypeError(f"it returns {type(made).__name__}, and no stream")
         return SparkCode(made, mode)
 
 
 class EmbeddedEngine:
-    """The embedded engine; see `Engine`."""
+    """The embedded engine; see `StateEngine`."""
 
     can_change_rows = compares_meaning = False
 
     def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:  # noqa: ARG002
-        """See `Engine`."""
+        """See `StateEngine`."""
         return frozenset({heartbeat_line(offsets)})
 
     def removed(self, files: Files, batches: Sequence[int]) -> Sequence[int]:
-        """See `Engine`."""
+        """See `StateEngine`."""
         return removed_versions(files, batches)
 
     def fork(self, files: Files, folder: Path, batch: int) -> None:
-        """See `Engine`."""
+        """See `StateEngine`."""
         fork_version(files, folder, batch)
 
     def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
-        """See `Engine`."""
+        """See `StateEngine`."""
         fork_versions(files, folder, batches)
 
     def state_to_compare(
@@ -240,21 +240,21 @@ class EmbeddedEngine:
         folder: Path,
         batches: Sequence[int],
     ) -> str:
-        """See `Engine`: a copy, since a running query may remove versions meanwhile."""
+        """See `StateEngine`: a copy, since a running query may remove versions meanwhile."""
         fork_versions(files, folder, batches)
         return folder.as_uri()
 
     def deployed_in(self, checkpoint: str, fork: str) -> str:  # noqa: ARG002
-        """See `Engine`: the newest version, since the batches may begin before the last release."""
+        """See `StateEngine`: the newest version; a release may lie within the batches."""
         return checkpoint
 
     def checksums(self, checkpoint: str, batch: int) -> StateChecksums:
-        """See `Engine`."""
+        """See `StateEngine`."""
         found = contents_at(files_to_read(checkpoint), batch)
         return {name: (each.records, each.hash) for name, each in found.items()}
 
     def check_code(self, references: Sequence[str]) -> None:
-        """See `Engine`: `plan` takes a processor too."""
+        """See `StateEngine`: `plan` takes a processor too."""
         for reference in references:
             found = named_object(reference)
             if hasattr(found, "handleInputRows"):
@@ -262,16 +262,16 @@ class EmbeddedEngine:
                 raise _no_query(reference, f"{name}, a processor alone")
 
     def stream_of(self, made: Any, reference: str) -> DataFrame:
-        """See `Engine`."""
+        """See `StateEngine`."""
         from statemigrate.embedded import parts_of
 
         return parts_of(_unstarted(made, reference)).stream
 
     def runnable(self, made: Any, reference: str, mode: str) -> RunnableCode:  # noqa: ARG002
-        """See `Engine`."""
-        from statemigrate.embedded import Trial
+        """See `StateEngine`."""
+        from statemigrate.embedded import QueryTrial
 
-        return EmbeddedCode(Trial.of(_unstarted(made, reference)))
+        return EmbeddedCode(QueryTrial.of(_unstarted(made, reference)))
 
 
 def _unstarted(made: Any, reference: str) -> EmbeddedQuery:
@@ -294,6 +294,6 @@ def _no_query(reference: str, found: str) -> CodeError:
     )
 
 
-def engine_of(files: Files) -> Engine:
+def engine_of(files: Files) -> StateEngine:
     """The engine that keeps the state of a checkpoint."""
     return EmbeddedEngine() if CheckpointDirectory(files).is_embedded else SparkEngine()

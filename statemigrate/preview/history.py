@@ -21,7 +21,7 @@ from statemigrate.checkpoint.logs import (
 )
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files
-from statemigrate.preview.engines import Engine, engine_of
+from statemigrate.preview.engines import StateEngine, engine_of
 
 _AT_ONCE = 20
 """Batches that are previewed at once, where a running query is followed."""
@@ -47,7 +47,7 @@ class History:
     input.
     """
 
-    engine: Engine
+    engine: StateEngine
     before: CommittedBatch
     batches: tuple[CommittedBatch, ...]
     folders: Mapping[str, str | None] = field(default_factory=dict)
@@ -167,7 +167,7 @@ def later_batches(last: int, newest: int) -> str:
     return f"preview the batches from {last + 1} on, with --batches {count}" if count > 0 else ""
 
 
-def _check_retained(engine: Engine, files: Files, batches: Sequence[int]) -> None:
+def _check_retained(engine: StateEngine, files: Files, batches: Sequence[int]) -> None:
     """Raise `CheckpointError` where the state after one of the batches is there no longer."""
     removed = engine.removed(files, batches)
     if not removed:

@@ -35,7 +35,7 @@ _RETAINED = 1_000
 
 
 @dataclass(frozen=True)
-class Trial:
+class QueryTrial:
     """The code of a query, to be run on copies of its checkpoint.
 
     Values migrate when they are used: there is no backfill, and no heartbeat. Neither the sink of
@@ -46,7 +46,7 @@ class Trial:
     planned: Planned
 
     @classmethod
-    def of(cls, query: EmbeddedQuery) -> Trial:
+    def of(cls, query: EmbeddedQuery) -> QueryTrial:
         """The code of a query that is not started. Raises `StartupError` for scripts in its way."""
         parts = parts_of(query)
         _, planned = plans_of(parts.processor, parts.schema, parts.stream.sparkSession)
