@@ -17,6 +17,7 @@ from benchmarks import (
     lenses,
     native,
     pacing,
+    page_visits,
     pages,
     peers,
     previews,
@@ -36,6 +37,7 @@ _FULL = {
     "codec": codecs.measure,
     "native": native.measure,
     "pages": pages.measure,
+    "page_visits": page_visits.measure,
     "pace": pacing.measure,
     "dry_run": dry_runs.measure,
     "state_rows": state_rows.measure,
@@ -58,6 +60,7 @@ _QUICK = {
     "commit": lambda: commits.measure(200_000, 20_000, 5),
     "native": lambda: native.measure(1_000, 2),
     "pages": lambda: pages.measure(tuple(pages.smaller(each, 20) for each in pages.LOADS), 2),
+    "page_visits": lambda: page_visits.measure(2_000, 1),
     "pace": lambda: pacing.measure(
         {"native": pacing.Load(20_000, 200), "paged": pacing.Load(50_000, 50, 1_000)}, 18
     ),

@@ -35,8 +35,10 @@ from statemigrate.preview import (
     Preview,
     RecordedInput,
     SourceRecorder,
+    StateEngine,
     batches_after,
     compare_checksums,
+    engine_of,
     find_files,
     is_bundle,
     last_batches,
@@ -163,16 +165,17 @@ def preview(  # noqa: PLR0913 - all but the first by name
             found="none",
             next_action="name it with --code",
         )
+    if not is_bundle(checkpoint):
+        _check_code(engine_of(open_files(str(checkpoint))), target)
     expectations = Expectations.of(expected or {})
     openers = openers_of(sources)
     bundle = None
     if is_bundle(checkpoint):
         bundle = _bundle(str(checkpoint), batches, save, watch)
         material = _of_bundle(bundle)
+        _check_code(material.history.engine, target)
     else:
         material = material_of(str(checkpoint), batches or BATCHES, openers)
-    material.history.engine.check_code([each for each in (target.code, target.old_code) if each])
-    check_inputs(target)
     session = session_of(spark, str(checkpoint))
     if bundle is not None:
         compare_checksums(bundle)
@@ -203,6 +206,12 @@ def _clear(folder: Path, kept: Collection[Path]) -> None:
     for each in folder.iterdir():
         if each.is_dir() and each not in kept:
             shutil.rmtree(each)
+
+
+def _check_code(engine: StateEngine, target: NewCode) -> None:
+    """Raise `CodeError` for code that an engine cannot run, before its checkpoint is read."""
+    engine.check_code([each for each in (target.code, target.old_code) if each])
+    check_inputs(target)
 
 
 def openers_of(sources: Mapping[str, str] | None) -> dict[str, Opener]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         compare_states,
         equal,
     )
+    from statemigrate.preview.engines import StateEngine, engine_of
     from statemigrate.preview.expectations import Expectations
     from statemigrate.preview.history import History, batches_after, last_batches
     from statemigrate.preview.inputs import RecordedInput, find_files
@@ -50,6 +51,7 @@ else:
             "bundle": "MAX_BYTES Bundle compare_checksums is_bundle open_bundle save_bundle",
             "bundle_rows": "BundleRows",
             "comparison": "ROWS Difference Example Same compare_output compare_states equal",
+            "engines": "StateEngine engine_of",
             "expectations": "Expectations",
             "history": "History batches_after last_batches",
             "inputs": "RecordedInput find_files",

@@ -1,0 +1,130 @@
+"""Visits of pages by a batch processor, against the same visits key by key, without Spark.
+
+The state of Spark is a dictionary here, so that what is measured is what a visit does in Python.
+"""
+
+from __future__ import annotations
+
+import statistics
+import struct
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import Row
+
+from benchmarks.measuring import Result, median_ratio
+from benchmarks.processor import OUTPUT, Records, RecordTables
+from benchmarks.records import KINDS, RecordKind
+from statemigrate.deployment import Declared, DeploymentSettings, plan_store
+from statemigrate.native.control_rows import MARKER
+from statemigrate.pages.deployed import PagedDeployment
+from statemigrate.pages.rows import BUCKET, pack
+from statemigrate.pages.visit import PagedProcessor
+from statemigrate.processor.handle import struct_of
+
+KEY, ROWS = struct_of("key STRING"), struct_of("key STRING, amount BIGINT, name STRING")
+_PAGES = ((100, 0.0), (250, 1.0), (1_000, 1.0))
+"""Keys of a page, all of which have a row, and the least ratio that is wanted."""
+
+
+def measure(keys: int = 20_000, rounds: int = 5) -> list[Result]:
+    """Keys that a processor's second visits, by table against key by key."""
+    return [
+        _measured(kind, of_page, limit, keys, rounds) for kind in KINDS for of_page, limit in _PAGES
+    ]
+
+
+def _measured(kind: RecordKind, of_page: int, limit: float, keys: int, rounds: int) -> Result:
+    by_key, by_table = (
+        _Pages(make(kind), kind, keys // of_page) for make in (Records, RecordTables)
+    )
+    turns = [(by_key.visit(keys, turn), by_table.visit(keys, turn)) for turn in range(rounds + 1)]
+    # The first batch makes the pages.
+    theirs, ours = (list(side) for side in zip(*turns[1:], strict=True))
+    return Result(
+        f"paged: batch processor, {kind.name}, {of_page} keys of a page",
+        "keys/s of a processor in visits, all keys with a row, against key by key",
+        median_ratio(theirs, ours),
+        "at least",
+        limit,
+        {
+            "by_key_us": round(statistics.median(theirs) * 1e6 / keys, 1),
+            "by_table_us": round(statistics.median(ours) * 1e6 / keys, 1),
+        },
+    )
+
+
+class _Pages:
+    """A query's pages in memory."""
+
+    def __init__(self, processor: Any, kind: RecordKind, pages: int) -> None:
+        self._pages = pages
+        declared = Declared("totals", "value", struct_of(kind.ddl), None, None)
+        plans = {"totals": plan_store(declared, None, None, DeploymentSettings())}
+        unseen: Any = SimpleNamespace(compare_in_task=lambda: None, deployment="benchmark")
+        deployment = PagedDeployment(
+            KEY,
+            (0,),
+            struct_of(OUTPUT),
+            plans,
+            DeploymentSettings(),
+            unseen,
+            cast(Any, SimpleNamespace(pages=pages)),
+            note=cast(Any, None),
+        )
+        self._spark = _Variables()
+        self._processor = PagedProcessor(processor, deployment, ROWS)
+        self._processor.init(self._spark)
+
+    def visit(self, keys: int, turn: int) -> float:
+        """Seconds of a processor for a row of each key."""
+        rows, times = (
+            self._rows(keys, turn),
+            SimpleNamespace(getCurrentProcessingTimeInMs=lambda: 0),
+        )
+        began = time.process_time()
+        for each in rows:
+            number = each[0]
+            self._spark.key = struct.pack(">i", number)
+            for _ in self._processor.handleInputRows((number,), iter([each]), times):
+                pass
+        return time.process_time() - began
+
+    def _rows(self, keys: int, turn: int) -> list[Any]:
+        columns = [
+            pa.array([f"key-{key}" for key in range(keys)]),
+            pa.array([turn + key % 7 for key in range(keys)]),
+            pa.array(["name"] * keys),
+            pa.array([key % self._pages for key in range(keys)], pa.int32()),
+        ]
+        batch = pa.RecordBatch.from_arrays(columns, [*ROWS.fieldNames(), BUCKET])
+        make = Row(BUCKET, "layout", "rows", MARKER)
+        packed = (row for each in pack(iter([batch])) for row in each.to_pylist())
+        return [make(*row.values(), None) for row in packed]
+
+
+class _Variables:
+    """Spark's handle, as far as a page needs it."""
+
+    def __init__(self) -> None:
+        self.key = b""
+        self._values: dict[bytes, Any] = {}
+
+    def getValueState(self, *_: Any) -> Any:
+        held = self._values
+
+        def update(row: Any) -> None:
+            held[self.key] = row
+
+        return SimpleNamespace(
+            get=lambda: held.get(self.key), update=update, clear=lambda: held.pop(self.key, None)
+        )
+
+    def getMapState(self, *_: Any) -> Any:
+        return SimpleNamespace(getValue=lambda _: None)
+
+    def listTimers(self) -> Iterator[int]:
+        return iter(())
