@@ -27,7 +27,7 @@ from statemigrate.processor.handle import struct_of
 
 KEY, ROWS = struct_of("key STRING"), struct_of("key STRING, amount BIGINT, name STRING")
 _PAGES = ((100, 0.0), (250, 1.0), (1_000, 1.0))
-"""Keys of a page, all of which have a row, and the least ratio that is wanted."""
+"""Keys of a page, each with a row, and the least ratio that is wanted."""
 
 
 def measure(keys: int = 20_000, rounds: int = 5) -> list[Result]:

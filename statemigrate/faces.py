@@ -38,8 +38,8 @@ def make_face(package: str, names: Mapping[str, str], kind: type[Face] = Face) -
     """Make a package that is being imported the face of the modules in it.
 
     ``names`` has by module, relative to the package, the names that it gives, with blanks between
-    them. Type checkers read the same names as imports: under ``if TYPE_CHECKING``, of which this
-    call is the ``else``.
+    them. Type checkers read the same names as imports: under ``if TYPE_CHECKING``. This
+    call is in its ``else``.
     """
     module = sys.modules[package]
     module.__dict__["_homes"] = {

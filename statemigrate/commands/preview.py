@@ -165,12 +165,13 @@ def preview(  # noqa: PLR0913 - all but the first by name
             found="none",
             next_action="name it with --code",
         )
-    if not is_bundle(checkpoint):
+    from_bundle = is_bundle(checkpoint)
+    if not from_bundle:
         _check_code(engine_of(open_files(str(checkpoint))), target)
     expectations = Expectations.of(expected or {})
     openers = openers_of(sources)
     bundle = None
-    if is_bundle(checkpoint):
+    if from_bundle:
         bundle = _bundle(str(checkpoint), batches, save, watch)
         material = _of_bundle(bundle)
         _check_code(material.history.engine, target)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.embedded.batch_output import Frames, read_output
 from statemigrate.embedded.task import run_partition
-from statemigrate.embedded.task_plan import OUTPUT, REPORT, BatchPlan, BatchSchema
+from statemigrate.embedded.task_plan import OUTPUT, REPORT, BatchPlan, BatchSchema, nullable_columns
 from statemigrate.errors import CheckpointError, StatemigrateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 _WITHOUT = ("spark.sql.adaptive.enabled", "spark.sql.codegen.wholeStage")
 """What Spark plans the tasks of a batch without."""
@@ -34,7 +33,7 @@ class Computed:
         self._schema = schema
         self._run = partial(run_partition, plan=plan, schema=schema, processor=processor)
         self._partitions = len(plan.partitions)
-        self._columns = _nullable(schema.output)
+        self._columns = nullable_columns(schema.output)
         self._stored: DataFrame | None = None
         self._with_reports: list[bytes | None] = []
 
@@ -94,13 +93,6 @@ class Computed:
         if table is None or not table.num_rows:
             return rest
         return rest.unionAll(frames(self._rows.sparkSession, table, self._columns))
-
-
-def _nullable(output: StructType) -> StructType:
-    """The columns of the output as Spark gets them, any of which may be null."""
-    from pyspark.sql.types import StructField, StructType
-
-    return StructType([StructField(each.name, each.dataType, True) for each in output.fields])
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from statemigrate.embedded.task_plan import (
     BatchSchema,
     PartitionReport,
     PartitionStores,
+    nullable_columns,
     opened_for,
     retire_families,
 )
@@ -35,8 +36,8 @@ from statemigrate.processor import (
     StateColumns,
     TupleKeyCodec,
     direct_variable,
-    exact_values,
     few_collections,
+    identities_of,
     keep_what_is_loaded,
     never_dropped,
     processed_blocks,
@@ -279,9 +280,9 @@ class Arrivals:
         """Rows as transformWithState makes them: nested values are Arrow's plain Python ones."""
         self.rows += batch.num_rows
         columns = [column.to_pylist() for column in batch.columns]
-        keys = list(zip(*(columns[position] for position in self._columns), strict=True))
-        exact = [exact_values(batch.column(at), columns[at]) for at in self._columns]
-        identities = exact[0] if len(exact) == 1 else list(zip(*exact, strict=True))
+        of_keys = [columns[at] for at in self._columns]
+        keys = list(zip(*of_keys, strict=True))
+        identities = identities_of([batch.column(at) for at in self._columns], of_keys)
         distinct = dict(zip(identities, keys, strict=True))
         encoded = self._encode_many(list(distinct.values()))
         self._read_ahead(encoded)
@@ -341,7 +342,6 @@ class OutputRows:
 
     def __init__(self, schema: Any) -> None:
         from pyspark.sql.conversion import LocalDataToArrowConversion
-        from pyspark.sql.types import StructField, StructType
 
         self._schema = schema
         self.rows: list[Any] = []
@@ -349,7 +349,7 @@ class OutputRows:
         self._looked = self._bytes = 0
         self.add: Callable[[Iterable[Any]], None] = self.rows.extend
         # Through the same conversion as the output, so that all batches have one Arrow schema.
-        nullable = StructType([StructField(f.name, f.dataType) for f in schema.fields])
+        nullable = nullable_columns(schema)
         nothing = (None,) * len(nullable.fields)
         self._nothing = LocalDataToArrowConversion.convert([nothing], nullable, False)
         self._plain = PlainColumns(schema)

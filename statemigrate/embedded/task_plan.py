@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.access import DualAccess
 from statemigrate.budget import BackfillOptions, Budget, Chunk, Tuner, run_chunk
@@ -25,6 +25,9 @@ from statemigrate.embedded.partition import Partition, PartitionPaths, opened
 from statemigrate.errors import CheckpointError, without_credentials
 from statemigrate.families import Source
 from statemigrate.processor import OpenStores, Role, TupleKeyCodec, shown_key
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,13 @@ class BatchSchema:
 # What a task tells the driver: the partition's figures and new state, or the error it met.
 #
 # Reports travel in a column next to the output, in rows of their own.
+
+
+def nullable_columns(output: StructType) -> StructType:
+    """The columns of an output as Spark gets them: each may be null."""
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(each.name, each.dataType, True) for each in output.fields])
 
 
 _log = logging.getLogger("statemigrate.embedded")

@@ -13,7 +13,7 @@ from statemigrate.deployment import Declared
 from statemigrate.formats import plain_values
 from statemigrate.pages.deployed import PagedDeployment
 from statemigrate.pages.families import PageStores
-from statemigrate.pages.rows import arrow_schema, unpacked
+from statemigrate.pages.rows import arrow_schema, rows_of, unpacked
 from statemigrate.processor import (
     BatchProcessor,
     ColumnState,
@@ -22,7 +22,7 @@ from statemigrate.processor import (
     StateColumns,
     TupleKeyCodec,
     column_of,
-    exact_values,
+    identities_of,
     processed_blocks,
     returned_output,
 )
@@ -67,15 +67,9 @@ class PageTables:
             yield block, [] if made is None else self._rows_of(made)
 
     def _rows_of(self, given: Any) -> list[Any]:
-        from pyspark.sql import Row
-
         table = returned_output(given, self._output_schema, self._output)
         columns = [plain_values(column_of(table, name)) for name in table.column_names]
-        names = list(table.column_names)
-        rows = [tuple.__new__(Row, values) for values in zip(*columns, strict=True)]
-        for row in rows:
-            row.__fields__ = names
-        return rows
+        return list(rows_of(columns, table.column_names))
 
 
 def _unpacked(packed: Iterable[Any], schema: pa.Schema) -> list[pa.RecordBatch]:
@@ -101,8 +95,7 @@ def _by_key(
     table = pa.Table.from_batches(batches).combine_chunks()
     arrays = [column_of(table, at) for at in columns]
     values = [each.to_pylist() for each in arrays]
-    exact = [exact_values(*each) for each in zip(arrays, values, strict=True)]
-    identities = exact[0] if len(exact) == 1 else list(zip(*exact, strict=True))
+    identities = identities_of(arrays, values)
     of_each = dict(zip(identities, zip(*values, strict=True), strict=True))
     encoded = keys.encode_many(list(of_each.values()))
     ascending = sorted(zip(encoded, of_each, strict=True), key=itemgetter(0))

@@ -92,7 +92,7 @@ class Unpacking:
         for _, layout, data, *_ in packed:
             columns, keys = self._read(layout, data)
             identities = keys[0] if len(keys) == 1 else zip(*keys, strict=True)
-            for identity, row in zip(identities, self._rows(columns), strict=True):
+            for identity, row in zip(identities, rows_of(columns, self._names), strict=True):
                 held = groups.get(identity)
                 if held is None:
                     groups[identity] = [row]
@@ -132,15 +132,16 @@ class Unpacking:
             self._schema = pa.ipc.read_schema(pa.py_buffer(layout))
             self._names = list(self._schema.names)
 
-    def _rows(self, columns: list[list[Any]]) -> Iterator[Any]:
-        from pyspark.sql import Row
 
-        # As Spark makes them, with the names in a list that all rows share.
-        names = list(self._names)
-        make: Callable[[Any], Any] = partial(tuple.__new__, Row)
-        for row in map(make, zip(*columns, strict=True)):
-            row.__fields__ = names
-            yield row
+def rows_of(columns: Sequence[list[Any]], names: Sequence[str]) -> Iterator[Any]:
+    """PySpark's Rows of some columns, as Spark makes them: all share one list of the names."""
+    from pyspark.sql import Row
+
+    shared = list(names)
+    make: Callable[[Any], Any] = partial(tuple.__new__, Row)
+    for row in map(make, zip(*columns, strict=True)):
+        row.__fields__ = shared
+        yield row
 
 
 def unpacked(layout: bytes, data: bytes, schema: Any) -> Any:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         check_grouping,
         exact_values,
         grouping_key,
+        identities_of,
         shown_key,
     )
     from statemigrate.processor.rows import TupleCodec, output_type, row_class
@@ -72,7 +73,9 @@ else:
             "intake": "python_value",
             "key_blocks": "KeyBlock KeyBlocks",
             "key_isolation": "BetweenKeys",
-            "keys": "TupleKeyCodec check_grouping exact_values grouping_key shown_key",
+            "keys": (
+                "TupleKeyCodec check_grouping exact_values grouping_key identities_of shown_key"
+            ),
             "rows": "TupleCodec output_type row_class",
             "startup": "Start check_called_by_key is_by_table no_timers_by_table require_workers",
             "state_columns": "ColumnState StateColumns check_names",

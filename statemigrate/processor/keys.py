@@ -385,3 +385,12 @@ def exact_values(column: Any, values: list[Any]) -> list[Any]:
     import pyarrow as pa
 
     return column.cast(pa.int64()).to_pylist() if pa.types.is_timestamp(column.type) else values
+
+
+def identities_of(columns: Sequence[Any], values: Sequence[list[Any]]) -> list[Any]:
+    """A value for each row that is equal only where the keys' bytes are.
+
+    ``columns`` are Arrow's, and ``values`` their plain values, of each grouping column.
+    """
+    exact = [exact_values(*each) for each in zip(columns, values, strict=True)]
+    return exact[0] if len(exact) == 1 else list(zip(*exact, strict=True))

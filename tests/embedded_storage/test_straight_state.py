@@ -187,6 +187,6 @@ def test_a_worker_looks_no_further_through_what_it_has_loaded_for_its_first_part
     schema = SimpleNamespace(output=struct_of(PLAIN))
     for _ in range(2):
         plan = SimpleNamespace(output_with_report=0)
-        (told,) = task.run_partition(iter(()), plan=plan, schema=schema, processor=None)
-        assert told.num_rows == 1
+        (batch,) = task.run_partition(iter(()), plan=plan, schema=schema, processor=None)
+        assert batch.num_rows == 1
     assert frozen == ["once"]
