@@ -104,19 +104,20 @@ def run_on_pages(  # noqa: PLR0913 - groupBy and transformWithState have as many
         deployment,
         stream.schema,
         initial_columns=began.key_columns,
+        initial_names=began.names,
         gives_rows=by_row,
     )
     given = made if by_row else packed_output(made)
-    rows = _arriving(stream, columns, deployment)
+    rows = _arriving(stream, deployment)
     visited = _grouped(rows, checkpoint, name).transformWithState(
         visits, given, outputMode, timeMode, began.grouped, eventTimeColumnName
     )
     return visited if by_row else visited.selectExpr("inline(rows)")
 
 
-def _arriving(stream: DataFrame, columns: Sequence[str], deployment: PagedDeployment) -> DataFrame:
+def _arriving(stream: DataFrame, deployment: PagedDeployment) -> DataFrame:
     """The stream's rows, with the number of the page."""
-    rows = with_bucket(stream, columns, deployment.pages)
+    rows = with_bucket(stream, deployment.key_columns, deployment.pages)
     # In event time Spark itself sees the rows and drops the late ones.
     return rows if deployment.time_mode == "eventtime" else rows.mapInArrow(pack, PACKED)
 

@@ -18,6 +18,7 @@ from statemigrate.blocks import arrow_blocks
 from statemigrate.processor import TupleKeyCodec, exact_values, keep_what_is_loaded
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -27,10 +28,25 @@ PACKED = f"{BUCKET} INT, layout BINARY, rows BINARY"
 PACKED_COLUMNS = ("layout", "rows")
 """The columns of `PACKED` that have the rows."""
 _PLAIN = b"plain"
-"""Before the names of the columns, where the rows are columns of Python's values."""
+"""The layout where the rows are columns of Python's values. Else it is a schema of Arrow's."""
 _MARSHAL = 2
 """The version of Python's format that looks for no value twice: most are there once."""
 _FLAT = ("boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary")
+
+
+_TAKEN_APART = frozenset(".`*")
+"""What PySpark takes for more than a part of a column's name, where it looks one up."""
+
+
+def under_plain_names(frame: DataFrame) -> DataFrame:
+    """The frame with names that PySpark can look up; the rows get their own names back in Python.
+
+    A frame of plain names stays as it is: with another plan it would be another query.
+    """
+    names = frame.columns
+    if not any(_TAKEN_APART.intersection(name) for name in names):
+        return frame
+    return frame.toDF(*(f"column_{number}" for number in range(len(names))))
 
 
 def pack(batches: Iterator[Any]) -> Iterator[Any]:
@@ -61,7 +77,7 @@ def _in_python(rows: Any, spans: Sequence[tuple[int, int]]) -> tuple[bytes, list
     parts = [
         marshal.dumps([column[start:end] for column in columns], _MARSHAL) for start, end in spans
     ]
-    return _PLAIN + marshal.dumps(rows.schema.names, _MARSHAL), parts
+    return _PLAIN, parts
 
 
 def _in_arrow(rows: Any, spans: Sequence[tuple[int, int]]) -> tuple[bytes, list[bytes]]:
@@ -77,14 +93,19 @@ def _is_plain(kind: Any) -> bool:
 
 
 class Unpacking:
-    """The rows of a bucket, in Python's own values as ``transformWithState`` hands them out."""
+    """The rows of a bucket, in Python's own values as ``transformWithState`` hands them out.
 
-    def __init__(self, key_columns: tuple[int, ...], keys: TupleKeyCodec) -> None:
+    ``names`` are those of the columns for the user.
+    """
+
+    def __init__(
+        self, key_columns: tuple[int, ...], keys: TupleKeyCodec, names: Sequence[str]
+    ) -> None:
         self._key_columns = key_columns
         self._keys = keys
+        self._names = list(names)
         self._layout = b""
         self._schema: Any = None
-        self._names: list[str] = []
 
     def by_key(self, packed: Iterable[Any]) -> Iterable[tuple[bytes, list[Any]]]:
         """The bytes of each key with its Rows, from rows of `PACKED`."""
@@ -126,11 +147,8 @@ class Unpacking:
         import pyarrow as pa
 
         self._layout, self._schema = layout, None
-        if layout.startswith(_PLAIN):
-            self._names = marshal.loads(layout[len(_PLAIN) :])  # noqa: S302
-        else:
+        if layout != _PLAIN:
             self._schema = pa.ipc.read_schema(pa.py_buffer(layout))
-            self._names = list(self._schema.names)
 
 
 def rows_of(columns: Sequence[list[Any]], names: Sequence[str]) -> Iterator[Any]:
@@ -145,13 +163,14 @@ def rows_of(columns: Sequence[list[Any]], names: Sequence[str]) -> Iterator[Any]
 
 
 def unpacked(layout: bytes, data: bytes, schema: Any) -> Any:
-    """The rows of a bucket as a batch of Arrow; ``schema`` has the types of plain values."""
+    """The rows of a bucket as a batch of Arrow, with the names, and plain types, of ``schema``."""
     import pyarrow as pa
 
-    if not layout.startswith(_PLAIN):
-        return pa.ipc.read_record_batch(
+    if layout != _PLAIN:
+        batch = pa.ipc.read_record_batch(
             pa.py_buffer(data), pa.ipc.read_schema(pa.py_buffer(layout))
         )
+        return batch.rename_columns(schema.names)
     # Not state: `pack` wrote it for this very batch, with the same Python.
     columns = zip(marshal.loads(data), schema, strict=True)  # noqa: S302
     arrays = [pa.array(values, field.type) for values, field in columns]
@@ -161,23 +180,25 @@ def unpacked(layout: bytes, data: bytes, schema: Any) -> Any:
 class Arriving:
     """Rows that come one by one, for what Spark does with each: it drops those that are late.
 
-    Their last column is the bucket, which the processor does not see.
+    Their last column is the bucket, which the processor does not see. ``names`` are those of the
+    others for the user.
     """
 
-    def __init__(self, key_columns: tuple[int, ...], keys: TupleKeyCodec) -> None:
+    def __init__(
+        self, key_columns: tuple[int, ...], keys: TupleKeyCodec, names: Sequence[str]
+    ) -> None:
         self._key_columns = key_columns
         self._keys = keys
+        self._names = list(names)
 
     def by_key(self, rows: Iterable[Any]) -> Iterable[tuple[bytes, list[Any]]]:
         """The bytes of each key with its Rows."""
         from pyspark.sql import Row
 
         groups: dict[bytes, list[Any]] = {}
-        names: list[str] = []
         for row in rows:
-            names = names or list(row.__fields__[:-1])
             user_row = tuple.__new__(Row, row[:-1])
-            user_row.__fields__ = names
+            user_row.__fields__ = self._names
             key = self._keys.encode(tuple([user_row[at] for at in self._key_columns]))
             groups.setdefault(key, []).append(user_row)
         return groups.items()

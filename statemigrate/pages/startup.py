@@ -47,7 +47,7 @@ from statemigrate.pages.record import (
     record_name,
     variable_of,
 )
-from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack
+from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack, under_plain_names
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor import Start, check_names, is_by_table, struct_of
 from statemigrate.quoting import argument
@@ -478,10 +478,11 @@ def _disagreeing(path: str, family: str, found: str) -> CorruptFileError:
 
 @dataclass(frozen=True)
 class InitialState:
-    """Rows of a frame, packed and grouped by page; in each the key is at ``key_columns``."""
+    """Rows of a frame, packed and grouped by page: of columns ``names``, the key's among them."""
 
     grouped: GroupedData | None
-    key_columns: tuple[int, ...]
+    key_columns: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def initial_state(grouped: Any, key: StructType, pages: int) -> InitialState:
@@ -492,7 +493,7 @@ def initial_state(grouped: Any, key: StructType, pages: int) -> InitialState:
     from pyspark.sql import GroupedData
 
     if grouped is None:
-        return InitialState(None, ())
+        return InitialState(None)
     if not isinstance(grouped, GroupedData):
         raise _ungrouped(type(grouped).__qualname__, key)
     frame: DataFrame = grouped._df
@@ -501,18 +502,22 @@ def initial_state(grouped: Any, key: StructType, pages: int) -> InitialState:
     types = [frame.schema[name].dataType if name in frame.columns else None for name in names]
     if types != [field.dataType for field in key.fields]:
         raise _ungrouped(f"grouped by {', '.join(names)}, of {frame.schema.simpleString()}", key)
-    packed = with_bucket(frame, names, pages).mapInArrow(pack, PACKED)
     positions = tuple(frame.columns.index(name) for name in names)
-    return InitialState(packed.groupBy(BUCKET), positions)
+    packed = with_bucket(frame, positions, pages).mapInArrow(pack, PACKED)
+    return InitialState(packed.groupBy(BUCKET), positions, tuple(frame.columns))
 
 
-def with_bucket(frame: DataFrame, columns: Sequence[str], pages: int) -> DataFrame:
-    """The frame, with the page of each row's key in its last column."""
+def with_bucket(frame: DataFrame, key_columns: Sequence[int], pages: int) -> DataFrame:
+    """The frame, its columns under names that PySpark can look up, and the page of each row's key.
+
+    The page is in the last column.
+    """
     from pyspark.sql import functions
 
-    keys = [functions.col(quoted(column)) for column in columns]
+    plain = under_plain_names(frame)
+    keys = [functions.col(quoted(plain.columns[at])) for at in key_columns]
     bucket = functions.pmod(functions.hash(*keys), functions.lit(pages))
-    return frame.withColumn(BUCKET, bucket)
+    return plain.withColumn(BUCKET, bucket)
 
 
 def _ungrouped(found: str, key: StructType) -> StartupError:

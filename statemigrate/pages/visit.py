@@ -42,9 +42,9 @@ _ROWS_A_PACKAGE = 10_000
 class PagedProcessor(StatefulProcessor):
     """Serves all of a page's touched keys in one visit: the page is read and written once.
 
-    ``rows`` is the type of the stream's rows. The key is at ``initial_columns`` in rows of the
-    initial state. With ``gives_rows`` Spark gets the rows that the user's processor makes one by
-    one.
+    ``rows`` is the type of the stream's rows, whose names the user's processor sees. The initial
+    state has columns with ``initial_names``, and the key in ``initial_columns``. With
+    ``gives_rows`` Spark gets the rows that the user's processor makes one by one.
     """
 
     def __init__(
@@ -54,12 +54,14 @@ class PagedProcessor(StatefulProcessor):
         rows: StructType,
         *,
         initial_columns: tuple[int, ...] = (),
+        initial_names: tuple[str, ...] = (),
         gives_rows: bool = False,
     ) -> None:
         self._processor = processor
         self._deployment = deployment
         self._rows = rows
         self._initial_columns = initial_columns
+        self._initial_names = initial_names
         self._gives_rows = gives_rows
 
     def init(self, handle: Any) -> None:
@@ -77,8 +79,9 @@ class PagedProcessor(StatefulProcessor):
         self._stores = PageStores(
             deployment.plans, deployment.settings, keys, deployment.observed.deployment
         )
-        self._incoming = _incoming(deployment, keys)
-        self._initial = Unpacking(self._initial_columns, keys)
+        incoming = Arriving if deployment.time_mode == "eventtime" else Unpacking
+        self._incoming = incoming(deployment.key_columns, keys, self._rows.names)
+        self._initial = Unpacking(self._initial_columns, keys, self._initial_names)
         self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
         self._timers = PageTimers()
         self._stopwatch = Stopwatch()
@@ -228,12 +231,6 @@ class PagedProcessor(StatefulProcessor):
         if page.is_changed:
             page.write_outside()
             self._value.put(page.written())
-
-
-def _incoming(deployment: PagedDeployment, keys: TupleKeyCodec) -> Arriving | Unpacking:
-    if deployment.time_mode == "eventtime":
-        return Arriving(deployment.key_columns, keys)
-    return Unpacking(deployment.key_columns, keys)
 
 
 def key_fingerprint(key: StructType) -> bytes:

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -75,12 +76,17 @@ class Command:
         self.written = ""
 
     def until(self, text: str, seconds: float = 60.0) -> str:
-        """What is shown as soon as that has ``text`` in it."""
+        """The first whole frame with ``text`` in it.
+
+        A frame may arrive in pieces. It is whole when nothing more comes for a while, which is
+        shorter than the time between two frames.
+        """
         end = time.monotonic() + seconds
-        while text not in self.shown.text:
+        while text not in self.shown.text or self._more_comes():
             assert time.monotonic() < end, self.shown.text
             if not self._read():
-                raise AssertionError(self.shown.text)
+                assert text in self.shown.text, self.shown.text
+                break
         return self.shown.text
 
     def ended(self) -> int:
@@ -89,6 +95,9 @@ class Command:
             pass
         os.close(self._own)
         return self.process.wait(60)
+
+    def _more_comes(self) -> bool:
+        return bool(select.select([self._own], [], [], 0.1)[0])
 
     def _read(self) -> bool:
         try:

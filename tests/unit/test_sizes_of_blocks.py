@@ -85,7 +85,7 @@ def test_rows_on_their_way_to_a_page_are_packed_within_a_block():
     assert len(found) > 2
     assert max(each.nbytes for each in found) <= MOST
     assert found[0].schema.names == [part.split()[0] for part in PACKED.split(", ")]
-    unpacking = Unpacking((0,), TupleKeyCodec(KEY))
+    unpacking = Unpacking((0,), TupleKeyCodec(KEY), ["key", "text"])
     packed = [row.values() for each in found for row in each.to_pylist()]
     rows = {row.key: row.text for _, group in unpacking.by_key(packed) for row in group}
     assert rows == dict(zip(keys, texts, strict=True))

@@ -81,7 +81,7 @@ def test_every_row_comes_to_its_bucket_under_its_key_as_it_was(
     found = packages(batches)
     assert found.keys() == expected.keys()
     for bucket, each in found.items():
-        keyed = list(Unpacking(columns, codec).by_key(each))
+        keyed = list(Unpacking(columns, codec, names).by_key(each))
         groups = [group for _, group in keyed]
         keys = [tuple(group[0][at] for at in columns) for group in groups]
         assert [data for data, _ in keyed] == [codec.encode(key) for key in keys]
@@ -111,7 +111,7 @@ def test_rows_of_both_kinds_come_in_any_order() -> None:
         for name, kind in kinds.items()
     }
     packed = packages([made["plain"], made["arrow"], made["plain"]])[0]
-    unpacking = Unpacking((0,), TupleKeyCodec(struct_of("key STRING")))
+    unpacking = Unpacking((0,), TupleKeyCodec(struct_of("key STRING")), ["key", "value"])
     found = [[tuple(row) for row in group] for _, group in unpacking.by_key(packed)]
     assert found == [[("plain", 7), ("plain", 7)], [("arrow", Decimal(7))]]
 
@@ -123,7 +123,7 @@ def test_the_two_times_of_a_repeated_hour_are_two_keys() -> None:
     schema = pa.schema([("at", zone), (BUCKET, pa.int32())])
     batch = pa.RecordBatch.from_pylist([{"at": each, BUCKET: 0} for each in moments], schema)
     codec = TupleKeyCodec(struct_of("at TIMESTAMP"))
-    groups = list(Unpacking((0,), codec).by_key(packages([batch])[0]))
+    groups = list(Unpacking((0,), codec, ["at"]).by_key(packages([batch])[0]))
     assert [len(group) for _, group in groups] == [2, 1]
     assert len({data for data, _ in groups}) == 2
 
