@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.operators import (
-    VARIABLES,
     OperatorStore,
+    kind_of,
     meanings,
     operator_names,
     operator_stores,
@@ -142,7 +142,7 @@ def stores_in_files(
         return {}, False
     directory = directory_of(str(checkpoint))
     names_of_operators = operator_names(directory.files).values()
-    if names_of_operators and all(name in VARIABLES.names for name in names_of_operators):
+    if names_of_operators and all(kind_of(name).has_variables for name in names_of_operators):
         return {}, False
     shape = describe(directory.files, directory.last_commit())
     found = operator_stores(shape, names)

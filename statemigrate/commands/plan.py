@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from statemigrate.checkpoint import CheckpointDirectory, describe
-from statemigrate.checkpoint.operators import VARIABLES, CheckpointShape, OperatorShape, kind_of
+from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape, kind_of
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint
@@ -147,7 +147,7 @@ def _without_code(shape: CheckpointShape, lineages: Mapping[str, Lineage]) -> It
 
 
 def _scripted(operator: OperatorShape, lineages: Mapping[str, Lineage]) -> Iterator[PlanItem]:
-    name, is_live = operator_name(operator), kind_of(operator.name) is VARIABLES
+    name, is_live = operator_name(operator), kind_of(operator.name).has_variables
     families: dict[str, list[str]] = {}
     for label, place in store_families(operator):
         variable = place.family.name

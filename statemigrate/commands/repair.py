@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import StateDamage, describe, state_damage
-from statemigrate.checkpoint.operators import VARIABLES, kind_of
+from statemigrate.checkpoint.operators import kind_of
 from statemigrate.commands.forgotten_families import Restoring, restore_forgotten
 from statemigrate.commands.repair_by_replay import ReplayRepair
 from statemigrate.embedded import (
@@ -108,7 +108,8 @@ def repair(  # noqa: PLR0913 - all but one by name
     if damage.found:
         found = _Damaged(path, new, damage, target, sources or {}, project)
         return found.repaired(place, wait) if apply else found.described()
-    if not any(kind_of(each.name) is VARIABLES for each in describe(files, damage.batch).operators):
+    operators = describe(files, damage.batch).operators
+    if not any(kind_of(each.name).has_variables for each in operators):
         # Spark forgets variables alone.
         return Repair(path, "native", damage.batch, (), _NOTHING)
     restored = restore_forgotten(path, place, project, accept=accept, wait=wait, apply=apply)

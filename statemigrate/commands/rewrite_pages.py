@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs import Offsets, is_read_twice, lines_of_folders
 from statemigrate.checkpoint.operators import (
-    VARIABLES,
     CheckpointShape,
     FamilyShape,
     OperatorShape,
@@ -119,7 +118,7 @@ def _new_paging(
 
 def _processor(shape: CheckpointShape, which: int | str | None) -> OperatorShape:
     """The ``transformWithState`` that is meant: one on pages, if there are any, or the only one."""
-    processors = [each for each in shape.operators if kind_of(each.name) is VARIABLES]
+    processors = [each for each in shape.operators if kind_of(each.name).has_variables]
     if not processors:
         raise UnsupportedError(
             "SM-PAGES-001",
@@ -229,7 +228,7 @@ def _made(
     spark: SparkSession,
 ) -> PagesRecord:
     """What pages would have of the state that Spark keeps by itself."""
-    is_alone = sum(kind_of(each.name) is VARIABLES for each in shape.operators) == 1
+    is_alone = sum(kind_of(each.name).has_variables for each in shape.operators) == 1
     which = None if is_alone else operator.number
     state = open_committed(old.location, lineages, Project(operator=which, spark=spark))
     own = {name: each for name, each in state.stores.items() if name not in state.operator_stores}

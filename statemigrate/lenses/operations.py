@@ -147,7 +147,8 @@ def _to_decimal(value: Any, node: Node) -> Decimal | None:
     decimals = decimals_of(node)
     exact = value if isinstance(value, Decimal) else Decimal(value)
     found = exact.quantize(Decimal(1).scaleb(-decimals.scale), context=DIGITS)
-    fits = abs(found) < Decimal(10) ** (decimals.precision - decimals.scale)
+    # abs() would round to the 28 digits of the thread's arithmetic.
+    fits = found.copy_abs() < Decimal(10) ** (decimals.precision - decimals.scale)
     return found if found == exact and fits else None
 
 

@@ -102,6 +102,7 @@ class _Cast(_OneField):
         return f"casts {self.path} to {type_name(self.type)}"
 
     def operation(self, kind: Node) -> Operation:
+        _check_unfit(self, self.unfit)
         kinds = kind_of(kind), kind_of(self.type)
         if kinds not in CASTS:
             wrong_type(
@@ -127,6 +128,16 @@ class _Cast(_OneField):
         return (f"a {self.path} that does not fit into {type_name(self.type)} comes back as None",)
 
 
+def _check_unfit(lens: Lens, unfit: object) -> None:
+    if unfit not in (None, "fail", "null"):
+        lens.refuse(
+            "SM-LENS-006",
+            expected='unfit="fail" or "null"',
+            found=repr(unfit),
+            next_action="correct `unfit`",
+        )
+
+
 def _holds_all(old: Node, new: Node) -> bool:
     kinds = kind_of(old), kind_of(new)
     if kinds[0] == kinds[1]:
@@ -149,6 +160,7 @@ class _Scale(_OneField):
         return f"scales {self.path} by {self.places} places"
 
     def operation(self, kind: Node) -> Operation:
+        _check_unfit(self, self.unfit)
         if kind_of(kind) != "integer":
             wrong_type(self, "an integer", kind)
         digits = len(str(limits_of(kind)[1]))

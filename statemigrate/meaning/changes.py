@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from statemigrate.checkpoint.operators import VARIABLES, kind_of
+from statemigrate.checkpoint.operators import kind_of
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
 from statemigrate.meaning.plan_items import (
     UNNAMED,
@@ -188,7 +188,7 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
             verdict = "unnoticed"
             text += ": groups that the watermark has passed were removed, and the result lacks them"
         is_timed_out = kind == "timeout" and "NoTimeout" in [each.text for each in (*was, *now)]
-        if is_timed_out or (kind.endswith(" mode") and kind_of(new.kind) is VARIABLES):
+        if is_timed_out or (kind.endswith(" mode") and kind_of(new.kind).has_variables):
             verdict, rule, text = "rewrite", "", f"{text}: Spark does not start"
         yield PlanItem(f"{new.name} {words}", verdict, text, new.name, rule=rule)
 

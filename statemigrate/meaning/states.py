@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statemigrate.checkpoint.operators import GROUPS, VARIABLES, kind_of
+from statemigrate.checkpoint.operators import kind_of
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.formats.struct import parse_ddl
 from statemigrate.meaning.code_meaning import OperatorMeaning
@@ -30,7 +30,7 @@ def compare_states(
     """
     if not (was.state and now.state):
         return
-    is_live = kind_of(now.kind) is VARIABLES
+    is_live = kind_of(now.kind).has_variables
     if is_live:
         yield from _other_revisions(was, now)
     for name in [*now.state, *(each for each in was.state if each not in now.state)]:
@@ -84,7 +84,7 @@ def _changed(
 ) -> Iterator[PlanItem]:
     """Of a state that both have."""
     kind = kind_of(operator.kind)
-    store = name if kind is VARIABLES else ""
+    store = name if kind.has_variables else ""
     if old.kind != new.kind:
         text = f"it was a {old.kind}, and is a {new.kind}: Spark does not start"
         yield PlanItem(name, "rewrite", text, operator.name)
@@ -98,7 +98,7 @@ def _changed(
             continue
         read = reads_struct(parse_ddl(one), parse_ddl(other), nullable=nullable)
         if read.refused:
-            is_live = kind is VARIABLES and (one, other) == pairs[-1]
+            is_live = kind.has_variables and (one, other) == pairs[-1]
             text = f"it kept {short_text(one)}, and keeps {short_text(other)}: {read.refused}"
             yield PlanItem(name, "live" if is_live else "rewrite", text, operator.name, store)
             return
@@ -106,7 +106,7 @@ def _changed(
     if old.expires != new.expires:
         text = "values have a time to live in one version alone: Spark does not start"
         yield PlanItem(name, "live", text, operator.name, store)
-    elif others and kind in (VARIABLES, GROUPS):
+    elif others and kind.is_of_user_code:
         # What other operators keep is compared by what it is computed from.
         text = f"Spark compares types alone, and starts: {', '.join(others)}"
         yield PlanItem(name, "unnoticed", text, operator.name, store, "variable")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs import Offsets
-from statemigrate.checkpoint.operators import GROUPS, VARIABLES, OperatorShape, is_internal, kind_of
+from statemigrate.checkpoint.operators import OperatorShape, is_internal, kind_of
 from statemigrate.deployment import revision_in, store_of
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, UNNAMED, PlanItem, short_text
 from statemigrate.meaning.spark_check import RowReading, reads
@@ -122,7 +122,7 @@ def compare_operators(
         was, now = before.get(number), after.get(number)
         if was is None or now is None or kind_of(was.name) is not kind_of(now.name):
             yield _other_operator(number, was, now)
-        elif kind_of(now.name) is VARIABLES:
+        elif kind_of(now.name).has_variables:
             yield from _variables(was, now, lineages, evolves=evolves)
         else:
             yield from _states(was, now)
@@ -150,7 +150,7 @@ def _states(was: OperatorShape, now: OperatorShape) -> Iterator[PlanItem]:
             yield PlanItem(label, "rewrite", text, name)
             continue
         key, value = reads(old[label].family, new[label].family, evolves=False)
-        yield _state(label, name, key, value, is_of_code=kind_of(now.name) is GROUPS)
+        yield _state(label, name, key, value, is_of_code=kind_of(now.name).has_function)
 
 
 def _state(

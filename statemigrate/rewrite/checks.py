@@ -20,7 +20,6 @@ from statemigrate.checkpoint.logs import (
 from statemigrate.checkpoint.logs import pinned as pinned_value
 from statemigrate.checkpoint.operators import (
     JOIN_STORES,
-    VARIABLES,
     CheckpointShape,
     FamilyShape,
     OperatorShape,
@@ -108,7 +107,7 @@ def _check_settings(old: CheckpointShape, new: CheckpointShape) -> None:
 def _check_writable(new: CheckpointShape) -> None:
     codec_of(new.conf)
     layout, provider = row_layout(new.conf), provider_of(new.conf)
-    plain = [each for each in new.operators if kind_of(each.name) is not VARIABLES]
+    plain = [each for each in new.operators if not kind_of(each.name).has_variables]
     if layout.avro and plain:
         raise _unsupported(
             "SM-REWRITE-034",

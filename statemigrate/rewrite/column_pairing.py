@@ -15,12 +15,9 @@ from typing import Any
 from statemigrate.checkpoint.operators import (
     DEFAULT,
     GROUP_STATE,
-    GROUPS,
     INDEX_TO_VALUE,
-    JOIN,
     NUM_VALUES,
     TIMEOUT,
-    VARIABLES,
     FamilyShape,
     OperatorShape,
     StoreShape,
@@ -70,16 +67,20 @@ def operator_name(operator: OperatorShape) -> str:
 
 def _crossed(pairs: list[Pair]) -> list[Pair]:
     """The pairs, where a function on groups that goes becomes a processor that is new."""
-    gone = [each for each in pairs if _is_alone(each[0], each[1], GROUPS.word)]
-    begun = [each for each in pairs if _is_alone(each[1], each[0], VARIABLES.word)]
+    gone = [
+        (old, new)
+        for old, new in pairs
+        if old is not None and new is None and kind_of(old.name).has_function
+    ]
+    begun = [
+        (old, new)
+        for old, new in pairs
+        if old is None and new is not None and kind_of(new.name).has_variables
+    ]
     if len(gone) != 1 or len(begun) != 1:
         return pairs
     rest = [each for each in pairs if each not in (*gone, *begun)]
     return [*rest, (gone[0][0], begun[0][1])]
-
-
-def _is_alone(one: OperatorShape | None, other: OperatorShape | None, word: str) -> bool:
-    return one is not None and other is None and _word(one) == word
 
 
 def _in_order(old: list[OperatorShape], new: list[OperatorShape]) -> list[Pair]:
@@ -169,27 +170,26 @@ def family_label(operator: OperatorShape, place: FamilyAddress) -> str:
 
 def is_unused(operator: OperatorShape, family: FamilyShape) -> bool:
     """The family that every store with families has, where Spark keeps nothing."""
-    return kind_of(operator.name) is VARIABLES and family.name == DEFAULT
+    return kind_of(operator.name).has_variables and family.name == DEFAULT
 
 
 def part_of(operator: OperatorShape, place: FamilyAddress) -> str:
     """What stays the same where a join's four stores become families of one."""
-    is_join = kind_of(operator.name) is JOIN
+    is_join = kind_of(operator.name).has_sides
     return place.store.name if is_join and place.store.name != DEFAULT else place.family.name
 
 
 def counted_part(operator: OperatorShape, place: FamilyAddress) -> str | None:
     """Of a family with the numbers of rows in a join the part that has the rows."""
     part = part_of(operator, place)
-    if kind_of(operator.name) is JOIN and part.endswith(NUM_VALUES):
+    if kind_of(operator.name).has_sides and part.endswith(NUM_VALUES):
         return part.removesuffix(NUM_VALUES) + INDEX_TO_VALUE
     return None
 
 
 def crosses(old: OperatorShape, new: OperatorShape) -> bool:
     """Whether a function's state in groups becomes variables of a processor."""
-    kinds = kind_of(old.name), kind_of(new.name)
-    return kinds == (GROUPS, VARIABLES)
+    return kind_of(old.name).has_function and kind_of(new.name).has_variables
 
 
 def taken_names(given: str, known: Collection[str]) -> tuple[str, ...]:
@@ -231,7 +231,8 @@ def _given_sources(
     if unknown is not None:
         raise _unknown(name, unknown, named)
     own = [each for each in (place, *(named[n] for n in names)) if is_internal(each.family.name)]
-    if len(names) > 1 and (own or kind_of(new.name) is not VARIABLES or len({*names}) < len(names)):
+    are_variables = kind_of(new.name).has_variables and not own
+    if len(names) > 1 and not (are_variables and len({*names}) == len(names)):
         raise RewriteError(
             "SM-REWRITE-026",
             f"{name} cannot go on with all of {', '.join(names)}",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators import (
     INDEX_TO_VALUE,
-    JOIN,
     NUM_VALUES,
     TS_TO_VALUES,
     TS_WITH_KEY,
@@ -295,7 +294,7 @@ def _script(plan: FamilyAgain) -> Scripted | None:
 
 def join_problems(operator: OperatorShape, reader: StateReader) -> Iterator[tuple[str, bool]]:
     """For each side of a join a sentence, and whether its counts are right."""
-    if kind_of(operator.name) is not JOIN:
+    if not kind_of(operator.name).has_sides:
         return
     places = {_part(each): each for each in _family_addresses(operator)}
     for side in ("left", "right"):

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from statemigrate.checkpoint.operators import (
-    AGGREGATION,
-    SESSION_WINDOW,
     OperatorShape,
     is_derived,
     is_timers,
@@ -283,12 +281,13 @@ def unclaimed_families(
 
 def is_aggregation(operator: OperatorShape) -> bool:
     """Whether the values are buffers of aggregation functions."""
-    return kind_of(operator.name) is AGGREGATION
+    kind = kind_of(operator.name)
+    return kind.has_buffers and not kind.has_sessions
 
 
 def has_functions(operator: OperatorShape) -> bool:
     """Whether values have buffers of aggregate functions, behind nothing or behind the key."""
-    return kind_of(operator.name) in (AGGREGATION, SESSION_WINDOW)
+    return kind_of(operator.name).has_buffers
 
 
 def state_kind(place: FamilyAddress) -> str:

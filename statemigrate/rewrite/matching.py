@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from statemigrate.checkpoint.operators import (
-    DEDUPLICATE,
-    SESSION_WINDOW,
     FamilyShape,
     OperatorShape,
     StructJson,
@@ -182,7 +180,7 @@ class _Pair:
     def _key(self, before: StructJson, after: StructJson) -> StructChange:
         key = match_fields(before, after, self.take, self.name)
         _check_kind(self.name, self.source, self.place)
-        _check_key(self.name, key, merges_alike=kind_of(self.new.name) is DEDUPLICATE)
+        _check_key(self.name, key, merges_alike=kind_of(self.new.name).is_set)
         return key
 
     def _content(self) -> StructChange:
@@ -195,7 +193,7 @@ def _before_buffers(operator: OperatorShape, family: FamilyShape) -> int:
 
     These are as many as the key has, which has the window's start in its place.
     """
-    return len(family.key["fields"]) if kind_of(operator.name) is SESSION_WINDOW else 0
+    return len(family.key["fields"]) if kind_of(operator.name).has_sessions else 0
 
 
 def _joined(

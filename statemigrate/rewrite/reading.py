@@ -17,7 +17,6 @@ from statemigrate.checkpoint.logs import FILE_IDS
 from statemigrate.checkpoint.operators import (
     DEFAULT,
     FIRST_METADATA,
-    VARIABLES,
     CheckpointShape,
     FamilyShape,
     OperatorShape,
@@ -124,7 +123,7 @@ class StateReader:
         check_readable(self.files.location)
         key, value = _columns(operator, place.family)
         # Of a join's lists the reader gives one row for each element.
-        apart = place.family.is_list and kind_of(operator.name) is not VARIABLES
+        apart = place.family.is_list and not kind_of(operator.name).has_variables
         kind = row_type(place.family.value) if apart else value_type(place.family)
         found = self._frame(operator, place).select(
             key.cast(row_type(place.family.key)).alias("key"),
@@ -156,7 +155,7 @@ class StateReader:
         reader = reader.option("batchId", self.batch)
         if is_timers(place.family.name):
             reader = reader.option("readRegisteredTimers", True)
-        elif kind_of(operator.name) is VARIABLES:
+        elif kind_of(operator.name).has_variables:
             reader = reader.option("stateVarName", place.family.name)
             reader = reader.option("flattenCollectionTypes", not place.family.is_list)
         elif place.store.name != DEFAULT or place.family.name != DEFAULT:
@@ -168,7 +167,7 @@ class StateReader:
 def _columns(operator: OperatorShape, family: FamilyShape) -> tuple[Column, Column]:
     from pyspark.sql import functions as F  # noqa: N812
 
-    if kind_of(operator.name) is not VARIABLES:
+    if not kind_of(operator.name).has_variables:
         return F.col("key"), F.col("value")
     if is_timers(family.name):
         return F.struct(*_timer(family)), F.struct(F.lit(None).alias("nothing"))

@@ -8,7 +8,6 @@ from typing import Any
 
 from statemigrate.checkpoint.operators import (
     GROUP_STATE,
-    VARIABLES,
     CheckpointShape,
     FamilyShape,
     NoPrefix,
@@ -222,7 +221,7 @@ class StoreScripts:
         variables = {
             name
             for operator in self.shape.operators
-            if kind_of(operator.name) is VARIABLES
+            if kind_of(operator.name).has_variables
             for name in user_stores(operator)
         }
         for known, script in scripts.items():

@@ -10,7 +10,6 @@ from statemigrate.checkpoint.operators import (
     DEFAULT,
     EXPIRATION,
     INDEX_TO_VALUE,
-    JOIN,
     NUM_VALUES,
     FamilyShape,
     NoPrefix,
@@ -329,7 +328,7 @@ def _seed(
 ) -> Seed:
     operator, place = found
     name, table, family = taking.store, taking.table, place.family
-    is_join = kind_of(operator.name) is JOIN
+    is_join = kind_of(operator.name).has_sides
     if is_join and not family.name.endswith(INDEX_TO_VALUE) and place.store.name == DEFAULT:
         raise UnsupportedError(
             "SM-SEED-018",

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators import (
-    GROUPS,
-    VARIABLES,
+    KINDS,
     FamilyShape,
     OperatorShape,
     StructJson,
@@ -84,7 +83,7 @@ def probed_schemas(
     return {
         label: _of_family(place.family, declared.get(label))
         for label, place in store_families(operator)
-        if not (kind_of(operator.name) is VARIABLES and is_internal(place.family.name))
+        if not (kind_of(operator.name).has_variables and is_internal(place.family.name))
     }
 
 
@@ -116,7 +115,8 @@ def declared_schemas(root: PlanNode) -> dict[int, dict[str, StateSchema]]:
 
 def _declared(node: PlanNode) -> Iterator[tuple[str, StateSchema]]:
     if "stateType" in node.fields:
-        yield f"{GROUPS.word}-{node.number}", StateSchema(state_ddl(node.fields["stateType"]))
+        word = next(kind.word for kind in KINDS if kind.has_function)
+        yield f"{word}-{node.number}", StateSchema(state_ddl(node.fields["stateType"]))
         return
     # A bound method of PySpark's, which has the processor.
     caller = getattr(object_of_udf(node.java.functionExpr()), "__self__", None)

@@ -10,10 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from statemigrate.checkpoint.operators import (
-    AGGREGATION,
-    DEDUPLICATE,
-    DEDUPLICATE_WITHIN_WATERMARK,
-    SESSION_WINDOW,
     FamilyShape,
     OperatorShape,
     StructJson,
@@ -226,7 +222,6 @@ def _has_all(starts: Micros, window: TimeWindow, watermark: int) -> bool:
     return all(len(run) >= least or run[0] <= first_open for run in runs)
 
 
-_BY_KEY = (AGGREGATION, DEDUPLICATE, DEDUPLICATE_WITHIN_WATERMARK)
 _TIMES = ("timestamp", "timestamp_ntz")
 _GROUPING = "key"
 """Spark's name for the struct of what rows are grouped by, in the keys of a map."""
@@ -270,10 +265,10 @@ class NewWindows:
 def window_columns(operator: OperatorShape, place: FamilyAddress) -> list[WindowColumn]:
     """The columns of an operator's state that are windows, or look like them."""
     kind, key = kind_of(operator.name), place.family.key
-    if kind is SESSION_WINDOW:
+    if kind.windows_in == "value":
         found = list(_columns("value", place.family.value, len(key["fields"]) - 1))
         return [each for each in found if each.is_marked][:1] or found[:1]
-    return list(_columns("key", key)) if kind in _BY_KEY else []
+    return list(_columns("key", key)) if kind.windows_in == "key" else []
 
 
 def _columns(part: str, struct: StructJson, last: int | None = None) -> Iterator[WindowColumn]:
@@ -319,13 +314,13 @@ def _of_family(
             continue
         was = _meant(new.before.get(before.number, ()), source, family.old)
         found = observe(before, family.old, source.path)
-        is_session = kind_of(after.name) is SESSION_WINDOW
+        is_session = kind_of(after.name).has_sessions
         if window is None and new.observed is not None and not is_session:
             made = new.observed(after, family.new, column.path)
             compared = compare_observed(found, made, watermark)
         else:
             compared = _compared(found, window, watermark)
-        if compared.verdict == "missing" and kind_of(after.name) is DEDUPLICATE_WITHIN_WATERMARK:
+        if compared.verdict == "missing" and kind_of(after.name).has_expiry:
             # Its keys go by a time of their own, and not by the ends of windows.
             compared = replace(compared, verdict="same")
         if was is not None and window is not None:

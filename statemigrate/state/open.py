@@ -131,10 +131,10 @@ def require_own_state(checkpoint: str) -> None:
 
     No running query migrates it. What a function of ``applyInPandasWithState`` keeps may be.
     """
-    from statemigrate.checkpoint.operators import GROUPS, VARIABLES, operator_names
+    from statemigrate.checkpoint.operators import KINDS, operator_names
 
     names = set(operator_names(directory_of(checkpoint).files).values())
-    own = set(VARIABLES.names) | set(GROUPS.names)
+    own = {name for kind in KINDS if kind.is_of_user_code for name in kind.names}
     if names and not names & own:
         raise UnsupportedError(
             "SM-REWRITE-061",

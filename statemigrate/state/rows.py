@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint import OperatorFamily
 from statemigrate.checkpoint.operators import (
-    VARIABLES,
     StructJson,
     is_numbered,
     kind_of,
@@ -277,7 +276,7 @@ def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def is_variable(stored: OperatorFamily) -> bool:
     """Whether a family is of a processor of ``transformWithState``."""
-    return kind_of(stored.operator.name) is VARIABLES
+    return kind_of(stored.operator.name).has_variables
 
 
 def _shown(struct: StructJson, places: Sequence[int]) -> StructJson:

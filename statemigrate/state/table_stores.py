@@ -14,7 +14,6 @@ from statemigrate.checkpoint import OperatorFamily as SparkFamily
 from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.checkpoint.operators import (
     DEFAULT,
-    GROUPS,
     StructJson,
     is_internal,
     kind_of,
@@ -368,7 +367,7 @@ class SparkCatalog:
             name = known.get((each.operator.number, each.store.name, each.family.name))
             if name is not None:
                 yield _OperatorStore(name, self, each)
-            elif kind_of(each.operator.name) is GROUPS:
+            elif kind_of(each.operator.name).has_function:
                 raw = str(user_name(each.operator, each.store.name, each.family.name))
                 lineage = self._envelope_lineage(each) if lineages else None
                 if lineage is None:

@@ -10,23 +10,17 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.checkpoint.operators.catalogue import (
-        AGGREGATION,
         COUNT,
-        DEDUPLICATE,
-        DEDUPLICATE_WITHIN_WATERMARK,
         DEFAULT,
-        GROUPS,
         INDEX_TO_VALUE,
-        JOIN,
         JOIN_STORES,
+        KINDS,
         NUM_VALUES,
         ROW_COUNTER,
-        SESSION_WINDOW,
         SOONEST,
         TS_TO_VALUES,
         TS_WITH_KEY,
         TTL,
-        VARIABLES,
         OperatorStore,
         is_derived,
         is_internal,
@@ -101,11 +95,10 @@ else:
         __name__,
         {
             "catalogue": (
-                "AGGREGATION COUNT DEDUPLICATE DEDUPLICATE_WITHIN_WATERMARK DEFAULT GROUPS "
-                "INDEX_TO_VALUE JOIN JOIN_STORES NUM_VALUES ROW_COUNTER SESSION_WINDOW SOONEST "
-                "TS_TO_VALUES TS_WITH_KEY TTL VARIABLES OperatorStore is_derived is_internal "
-                "is_numbered is_timers key_paths kind_of operator_stores partition_columns "
-                "shown_key used_partitions user_name user_stores variable_stores"
+                "COUNT DEFAULT INDEX_TO_VALUE JOIN_STORES KINDS NUM_VALUES ROW_COUNTER SOONEST "
+                "TS_TO_VALUES TS_WITH_KEY TTL OperatorStore is_derived is_internal is_numbered "
+                "is_timers key_paths kind_of operator_stores partition_columns shown_key "
+                "used_partitions user_name user_stores variable_stores"
             ),
             "described": (
                 "meanings read_operator read_operator_entry read_schema_files read_schemas "

@@ -9,8 +9,9 @@ for its fields. Sources: ``StatefulOperatorsUtils``, ``StatePartitionKeyExtracto
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from typing import Literal
 
 from statemigrate.checkpoint.operators.shapes import (
     CheckpointShape,
@@ -48,11 +49,37 @@ _TIMESTAMP_TO_KEY = "_timestampToKey"
 
 @dataclass(frozen=True)
 class Kind:
-    """What an operator is: its ``word`` for users, and Spark's names of it."""
+    """What an operator is: its ``word`` for users, Spark's ``names`` of it, and facts of its state.
+
+    ``partition`` gives the columns of a key whose hash gives the partition. Other modules ask for
+    the facts and not for a kind, so that a new one is an entry of `KINDS`.
+    """
 
     word: str
     names: tuple[str, ...]
     partition: Callable[[OperatorShape, StoreShape, FamilyShape], tuple[Path, ...]]
+    _: KW_ONLY
+    has_variables: bool = False
+    """The state is the variables of a user's processor, each by its own name. It migrates live."""
+    has_function: bool = False
+    """The state is one value a key, of a type that a user's function declares."""
+    has_sides: bool = False
+    """The state is the rows of two sides, which are numbered, and counted or listed by time."""
+    has_buffers: bool = False
+    """A value has the buffers of aggregate functions."""
+    has_sessions: bool = False
+    """A key ends with the beginning of a session, and a value begins with the key's columns."""
+    windows_in: Literal["key", "value", ""] = ""
+    """Which part of a row has the window that it belongs to, if it has one."""
+    has_expiry: bool = False
+    """A value has the time at which its key expires."""
+    is_set: bool = False
+    """The keys are all that is stored: rows of equal keys are one."""
+
+    @property
+    def is_of_user_code(self) -> bool:
+        """Whether code of the user's reads and writes the values."""
+        return self.has_variables or self.has_function
 
 
 def kind_of(name: str) -> Kind:
@@ -101,9 +128,9 @@ def user_name(operator: OperatorShape, store: str, family: str) -> str | None:
     ``join-1.left``, a variable of ``transformWithState`` by its own name.
     """
     kind = kind_of(operator.name)
-    if kind is VARIABLES:
+    if kind.has_variables:
         return None if family == DEFAULT or is_internal(family) else family
-    if kind is not JOIN:
+    if not kind.has_sides:
         return f"{kind.word}-{operator.number}"
     side, _, content = _join_part(store, family).partition("-")
     is_rows = content in (INDEX_TO_VALUE, TS_TO_VALUES)
@@ -186,14 +213,32 @@ def _is_map(family: FamilyShape) -> bool:
     return isinstance(family.encoder, PrefixScan)
 
 
-AGGREGATION = Kind("aggregation", ("stateStoreSave",), _whole_key)
-DEDUPLICATE = Kind("deduplicate", ("dedupe",), _whole_key)
-DEDUPLICATE_WITHIN_WATERMARK = Kind(
-    "deduplicate-within-watermark", ("dedupeWithinWatermark",), _whole_key
+AGGREGATION = Kind(
+    "aggregation", ("stateStoreSave",), _whole_key, has_buffers=True, windows_in="key"
 )
-SESSION_WINDOW = Kind("session-window", ("sessionWindowStateStoreSaveExec",), _all_but_last)
-JOIN = Kind("join", ("symmetricHashJoin",), _of_join)
-GROUPS = Kind("groups", ("flatMapGroupsWithState", "applyInPandasWithState"), _whole_key)
+DEDUPLICATE = Kind("deduplicate", ("dedupe",), _whole_key, windows_in="key", is_set=True)
+DEDUPLICATE_WITHIN_WATERMARK = Kind(
+    "deduplicate-within-watermark",
+    ("dedupeWithinWatermark",),
+    _whole_key,
+    windows_in="key",
+    has_expiry=True,
+)
+SESSION_WINDOW = Kind(
+    "session-window",
+    ("sessionWindowStateStoreSaveExec",),
+    _all_but_last,
+    has_buffers=True,
+    has_sessions=True,
+    windows_in="value",
+)
+JOIN = Kind("join", ("symmetricHashJoin",), _of_join, has_sides=True)
+GROUPS = Kind(
+    "groups",
+    ("flatMapGroupsWithState", "applyInPandasWithState"),
+    _whole_key,
+    has_function=True,
+)
 VARIABLES = Kind(
     "transform-with-state",
     (
@@ -202,6 +247,7 @@ VARIABLES = Kind(
         "transformWithStateInPySparkExec",
     ),
     _of_variable,
+    has_variables=True,
 )
 LIMIT = Kind("limit", ("globalLimit",), _nothing)
 KINDS = (
@@ -288,7 +334,7 @@ def variable_stores(shape: CheckpointShape) -> dict[str, OperatorStore]:
     return {
         name: OperatorStore(name, each.number, store, family, is_join=False, is_variable=True)
         for each in shape.operators
-        if kind_of(each.name) is VARIABLES
+        if kind_of(each.name).has_variables
         for name, (store, family) in user_stores(each).items()
         if not is_internal(family.name)
     }
@@ -296,11 +342,11 @@ def variable_stores(shape: CheckpointShape) -> dict[str, OperatorStore]:
 
 def _stores(operator: OperatorShape) -> Iterator[OperatorStore]:
     kind = kind_of(operator.name)
-    if kind is VARIABLES:
+    if kind.has_variables:
         return
     for name, (store, family) in user_stores(operator).items():
-        if not (kind is GROUPS and _is_envelope(family)):
-            yield OperatorStore(name, operator.number, store, family, kind is JOIN)
+        if not (kind.has_function and _is_envelope(family)):
+            yield OperatorStore(name, operator.number, store, family, kind.has_sides)
 
 
 def _is_envelope(family: FamilyShape) -> bool:
@@ -315,7 +361,7 @@ def _is_envelope(family: FamilyShape) -> bool:
 def is_numbered(operator: OperatorShape, store: StoreShape, family: FamilyShape) -> bool:
     """Whether the last column of a key is the number of a row, as in a join's sides."""
     is_rows = user_name(operator, store.name, family.name) is not None
-    return kind_of(operator.name) is JOIN and is_rows
+    return kind_of(operator.name).has_sides and is_rows
 
 
 def key_paths(operator: OperatorShape, store: StoreShape, family: FamilyShape) -> list[Path]:

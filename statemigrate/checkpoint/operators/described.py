@@ -19,7 +19,6 @@ from statemigrate.checkpoint.operators.catalogue import (
     AGGREGATION,
     DEFAULT,
     JOIN_STORES,
-    SESSION_WINDOW,
     TS_TO_VALUES,
     TS_WITH_KEY,
     kind_of,
@@ -218,7 +217,7 @@ def _family(
     schema: FamilySchema, store: StoreEntry, operator: str, *, is_list: bool
 ) -> FamilyShape:
     prefix = store.prefix_columns
-    if kind_of(operator) is SESSION_WINDOW:
+    if kind_of(operator).has_sessions:
         # Where there are no metadata: all columns but the start of the session.
         prefix = len(schema.key["fields"]) - 1
     plain = PrefixScan(prefix) if prefix else NoPrefix()

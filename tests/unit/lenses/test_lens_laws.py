@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from statemigrate.formats import Format, Struct, Value
 from statemigrate.formats.arrow_values import plain_array, plain_values
 from statemigrate.formats.avro.column_types import arrow_type
 from statemigrate.formats.examples import made_up_values
-from statemigrate.lenses import Change, default, lens, move
+from statemigrate.lenses import Change, cast, default, lens, move
 
 
 def _outcome(function_: Any, value: Value) -> tuple[Value | None, Exception | None]:
@@ -147,3 +148,14 @@ def _plain(taken: list[Any], new: Format) -> list[Any]:
     kind = arrow_type(new.schema)
     values = plain_values(plain_array([made for _, made in taken], kind))
     return list(zip(range(len(values)), values, strict=True))
+
+
+@pytest.mark.parametrize("places", [0, 1, 10, 20, 38])
+def test_the_largest_decimals_stay_as_they_are_where_the_new_type_holds_them(places: int) -> None:
+    """All 38 digits are compared, more than Python's arithmetic has by default."""
+    ddl = f"DECIMAL(38,{places})"
+    old = Struct(f"n {ddl} NOT NULL")
+    change = Change.of(lens(cast("n", ddl, unfit="null")), old)
+    largest = Decimal(10**38 - 1).scaleb(-places, Context(prec=38))
+    for value in (largest, largest.copy_negate(), largest.next_minus(Context(prec=38))):
+        assert change.upgrade({"n": value}) == {"n": value}
