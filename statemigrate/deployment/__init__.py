@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         Call,
         Declared,
         DeploymentSettings,
-        Kind,
         Occupancy,
         StoredFamily,
         StoredStore,
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
         store_of,
         written_for,
     )
+    from statemigrate.deployment.variable_kinds import VARIABLE_KINDS, Kind
 else:
     make_face(
         __name__,
@@ -75,9 +75,10 @@ else:
                 "migrates_in_background missing_path plan_store"
             ),
             "stored": (
-                "SETTINGS Call Declared DeploymentSettings Kind Occupancy StoreFacts "
+                "SETTINGS Call Declared DeploymentSettings Occupancy StoreFacts "
                 "StoredFamily StoredStore applied_scripts complement_of declared_by family_name "
                 "gets_source is_family_of recorded_call revision_in store_of written_for"
             ),
+            "variable_kinds": "VARIABLE_KINDS Kind",
         },
     )

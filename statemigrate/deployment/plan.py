@@ -16,12 +16,12 @@ from statemigrate.deployment import checks
 from statemigrate.deployment.stored import (
     Declared,
     DeploymentSettings,
-    Kind,
     StoredFamily,
     StoredStore,
     complement_of,
     family_name,
 )
+from statemigrate.deployment.variable_kinds import VARIABLE_KINDS, Kind
 from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.families import Family, Key, Source, Span
 from statemigrate.formats import Format, Struct
@@ -184,8 +184,8 @@ class StorePlan:
 
 
 def access_for(kind: Kind) -> type[DualAccess[Any]]:
-    """The dual access of a kind: a list migrates whole, all else entry by entry."""
-    return DualList if kind == "list" else DualAccess
+    """The dual access of a kind: several values of a key migrate together, others one by one."""
+    return DualList if VARIABLE_KINDS[kind].has_several_values else DualAccess
 
 
 def dual_access(  # noqa: PLR0913 - all but the families by name

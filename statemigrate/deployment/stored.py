@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from statemigrate.deployment.variable_kinds import VARIABLE_KINDS, Kind, VariableKind
 from statemigrate.errors import CheckpointError
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct import shape_of
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 # What the code asks for: its settings, and the state variables its ``init`` declares.
 
 
-Kind = Literal["value", "list", "map"]
 SETTINGS = "__statemigrate__"
 
 
@@ -65,6 +65,11 @@ class Declared:
     """Time to live in milliseconds; None keeps values for ever."""
 
     @property
+    def variable_kind(self) -> VariableKind:
+        """The facts of its kind."""
+        return VARIABLE_KINDS[self.kind]
+
+    @property
     def schema(self) -> StructType:
         """The type of the values, of list state that of an element."""
         return self.given.struct_type() if isinstance(self.given, Format) else self.given
@@ -101,6 +106,11 @@ class StoredStore:
     applied: Mapping[str, str] = field(default_factory=dict)
     user_key: dict[str, Any] | None = None
     complement: StoredFamily | None = None
+
+    @property
+    def variable_kind(self) -> VariableKind:
+        """The facts of its kind."""
+        return VARIABLE_KINDS[self.kind]
 
     @property
     def target(self) -> StoredFamily:

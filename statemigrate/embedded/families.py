@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from statemigrate.blocks import BYTES_IN_BLOCK, block_of, record_size
-from statemigrate.deployment import Kind
+from statemigrate.deployment import VARIABLE_KINDS, Kind
 from statemigrate.embedded.database import named
 from statemigrate.embedded.replaced_values import (
     MOST,
@@ -322,5 +322,5 @@ def _element(key: bytes, position: int) -> bytes:
 
 
 def family_class(kind: Kind) -> type[RocksFamily]:
-    """The family of a kind of store: lists have several records a key."""
-    return RocksListFamily if kind == "list" else RocksFamily
+    """The family of a kind of store."""
+    return RocksListFamily if VARIABLE_KINDS[kind].has_several_values else RocksFamily

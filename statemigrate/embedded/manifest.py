@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from statemigrate.deployment import Occupancy, StoredStore
+from statemigrate.deployment import VARIABLE_KINDS, Occupancy, StoredStore
 from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.durable import FILE, FileReference
 from statemigrate.files import OBJECT, Maybe, OneOf, Table, check_shape
@@ -43,7 +43,7 @@ _STATE = {
 }
 _FAMILY = {"name": str, "revision": str, "format": OBJECT}
 _STORE = {
-    "kind": OneOf(("value", "list", "map")),
+    "kind": OneOf(tuple(VARIABLE_KINDS)),
     "families": [_FAMILY],
     "applied": Table(str),
     "user_key": Maybe(OBJECT),

@@ -183,7 +183,7 @@ class PartitionStores(OpenStores):
                 self._partition.retry_quarantined(family.name)
             return self._partition.source(family, kind)
         opened = self._partition.target(family, kind)
-        if kind == "value":
+        if plan.declared.variable_kind.has_one_value:
             self._values.append(opened)
         return opened
 

@@ -138,7 +138,7 @@ def _meetings(state: State, plan: StorePlan, tried: Sequence[TrialPath]) -> Meet
             else tuple((shown(keys.plain(each)), number) for each, number in found.examples)
         )
         # Which kind of state the new code has there, only a rewrite sees.
-        gather = plan.declared.kind == "list"
+        gather = plan.declared.variable_kind.has_several_values
         return Meetings(found.entries, found.keys, found.met, trial_path.merges, examples, gather)
     return None
 

@@ -36,6 +36,7 @@ from statemigrate.checkpoint.operators import (
     read_operator_entry,
     read_schemas,
 )
+from statemigrate.deployment import VARIABLE_KINDS
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files, Remembered, open_files
 from statemigrate.quoting import argument
@@ -122,10 +123,11 @@ def types_of(files: Files, entry: OperatorEntry, variable: Variable) -> Variable
     """
     found = _schema(files, entry, variable.name)
     key, value = _struct(found.key), _struct(found.value)
+    has_user_key = VARIABLE_KINDS[variable.kind].has_user_key
     return VariableTypes(
-        key[0].dataType if variable.kind == "map" else key,  # type: ignore[arg-type]
+        key[0].dataType if has_user_key else key,  # type: ignore[arg-type]
         value["value"].dataType if variable.expires else value,  # type: ignore[arg-type]
-        None if found.user_key is None or variable.kind != "map" else _struct(found.user_key),
+        None if found.user_key is None or not has_user_key else _struct(found.user_key),
     )
 
 
@@ -148,9 +150,6 @@ def _struct(schema: object) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(schema)  # type: ignore[arg-type]
-
-
-_VALUES = {"value": "value", "list": "list_element", "map": "user_map_value"}
 
 
 class SparkCheckpoint:
@@ -255,8 +254,9 @@ class SparkCheckpoint:
 
         Of a map also ``user_key``. A list has a row an element, in the list's order.
         """
-        value = _VALUES[variable.kind] + (".value" if variable.expires else "")
-        user_key = ["user_map_key AS user_key"] if variable.kind == "map" else []
+        kind = VARIABLE_KINDS[variable.kind]
+        value = kind.reader_column + (".value" if variable.expires else "")
+        user_key = ["user_map_key AS user_key"] if kind.has_user_key else []
         frame = self.frame(variable.name)
         return frame.selectExpr("key", *user_key, f"{value} AS value", "partition_id")
 

@@ -16,7 +16,7 @@ from statemigrate.checkpoint.operators import (
     OperatorEntry,
     parse_properties,
 )
-from statemigrate.deployment import Kind, is_family_of
+from statemigrate.deployment import VARIABLE_KINDS, Kind, is_family_of
 from statemigrate.errors import CheckpointError, StartupError
 from statemigrate.quoting import argument
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     pass
 
 
-_KINDS: dict[str, Kind] = {"ValueState": "value", "ListState": "list", "MapState": "map"}
+_KINDS: dict[str, Kind] = {each.spark_name: word for word, each in VARIABLE_KINDS.items()}
 PROCESSOR = "transformWithState"
 FUNCTION = "applyInPandasWithState"
 PAGES = "statemigrate_pages"

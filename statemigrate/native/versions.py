@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statemigrate.deployment import VARIABLE_KINDS, Kind
 from statemigrate.errors import UnsupportedError
 
 OLDEST = (4, 0)
@@ -33,14 +34,14 @@ def check_spark_version(
         )
 
 
-def check_kind(kind: str, store: str) -> None:
+def check_kind(kind: Kind, store: str) -> None:
     """Raise `UnsupportedError` for state that this PySpark does not give as it was written.
 
     PySpark 4.0 hands lists to Python through pandas: integers in a list with a null become floats.
     """
     import pyspark
 
-    if kind == "list" and release_line(pyspark.__version__) < _LISTS:
+    if VARIABLE_KINDS[kind].has_several_values and release_line(pyspark.__version__) < _LISTS:
         needed = ".".join(map(str, _LISTS))
         raise UnsupportedError(
             "SM-PACKAGES-005",

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from statemigrate.access import DualAccess
 from statemigrate.deployment import (
+    VARIABLE_KINDS,
     Declared,
     DeploymentSettings,
     Kind,
@@ -83,11 +84,7 @@ def without_rows(value: Any) -> Any:
 
 def variable_of(spark: Any, declared: Declared, name: str, schema: StructType) -> Any:
     """Spark's own variable of a name, of the kind that is declared."""
-    if declared.kind == "map":
-        return spark.getMapState(name, declared.user_key, schema, declared.ttl)
-    if declared.kind == "list":
-        return spark.getListState(name, schema, declared.ttl)
-    return spark.getValueState(name, schema, declared.ttl)
+    return declared.variable_kind.variable(spark, name, schema, declared.user_key, declared.ttl)
 
 
 class VariableStores(OpenStores):
@@ -123,15 +120,13 @@ class VariableStores(OpenStores):
         """See `OpenStores`."""
         declared = plan.declared
         if role == "complement":
-            # A list has one complement for all of its elements.
-            kind: Kind = "map" if declared.kind == "map" else "value"
-            declared = replace(declared, kind=kind)
+            declared = replace(declared, kind=declared.variable_kind.complement)
         schema = declared.schema if role == "target" else family.format.struct_type()
         opened: NativeFamily
         state, rows = variable_of(self._spark, declared, family.name, schema), TupleCodec(schema)
         if declared.user_key is not None:
             opened = NativeMapFamily(family, state, rows, TupleKeyCodec(declared.user_key))
-        elif declared.kind == "list":
+        elif declared.variable_kind.has_several_values:
             opened = NativeListFamily(family, state, rows)
         else:
             opened = NativeValueFamily(family, state, rows)
@@ -199,33 +194,18 @@ class NativeHandle(DualAccessHandle):
         """
         self._stores.migrate(Span.prefix(self.key.data))
 
-    def getValueState(
-        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
-    ) -> Any:
-        """See `DualAccessHandle`; a store without scripts is Spark's own, whatever it holds."""
-        if stateName not in self._deployed.lineages:
-            return self._spark.getValueState(stateName, schema, ttlDurationMs)
-        return super().getValueState(stateName, schema, ttlDurationMs)
-
-    def getListState(
-        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
-    ) -> Any:
-        """See `getValueState`."""
-        if stateName not in self._deployed.lineages:
-            return self._spark.getListState(stateName, schema, ttlDurationMs)
-        return super().getListState(stateName, schema, ttlDurationMs)
-
-    def getMapState(
+    def asked(
         self,
-        stateName: str,
-        userKeySchema: StructType | str,
-        valueSchema: StructType | str,
-        ttlDurationMs: int | None = None,
+        kind: Kind,
+        name: str,
+        schema: StructType | str,
+        ttl: int | None,
+        user_key: StructType | str | None = None,
     ) -> Any:
-        """See `getValueState`."""
-        if stateName not in self._deployed.lineages:
-            return self._spark.getMapState(stateName, userKeySchema, valueSchema, ttlDurationMs)
-        return super().getMapState(stateName, userKeySchema, valueSchema, ttlDurationMs)
+        """See `DualAccessHandle.asked`; a store without scripts is Spark's own."""
+        if name not in self._deployed.lineages:
+            return VARIABLE_KINDS[kind].variable(self._spark, name, schema, user_key, ttl)
+        return super().asked(kind, name, schema, ttl, user_key)
 
     def variable(self, declared: Declared) -> Any:
         """See `DualAccessHandle.variable`."""

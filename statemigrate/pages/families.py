@@ -13,6 +13,7 @@ from typing import Any
 from statemigrate.access import Adopt, DualAccess
 from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.deployment import (
+    VARIABLE_KINDS,
     Declared,
     DeploymentSettings,
     Kind,
@@ -224,7 +225,7 @@ class PageListFamily(PageFamily):
 
 def family_class(kind: Kind) -> type[PageFamily]:
     """The family of a kind of store."""
-    return PageListFamily if kind == "list" else PageFamily
+    return PageListFamily if VARIABLE_KINDS[kind].has_several_values else PageFamily
 
 
 def fingerprint(fmt: Format) -> bytes:

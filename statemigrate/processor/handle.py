@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.types import StructType
 
-from statemigrate.deployment import Declared, access_for
+from statemigrate.deployment import Declared, Kind, access_for
 from statemigrate.errors import FormatError, StartupError, UnsupportedError
 from statemigrate.formats.struct import parse_ddl
 from statemigrate.processor.variables import GroupingKey, dual_variable
@@ -31,17 +31,29 @@ class DualAccessHandle(StatefulProcessorHandle):
     def variable(self, declared: Declared) -> Any:
         """The state variable for what ``init`` declares."""
 
+    def asked(
+        self,
+        kind: Kind,
+        name: str,
+        schema: StructType | str,
+        ttl: int | None,
+        user_key: StructType | str | None = None,
+    ) -> Any:
+        """The state variable that one of the methods below was called for."""
+        key = None if user_key is None else struct_of(user_key)
+        return self.variable(Declared(name, kind, struct_of(schema), key, ttl))
+
     def getValueState(
         self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
     ) -> Any:
         """The value state ``stateName``, in the format of the store's target revision."""
-        return self.variable(Declared(stateName, "value", struct_of(schema), ttl=ttlDurationMs))
+        return self.asked("value", stateName, schema, ttlDurationMs)
 
     def getListState(
         self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
     ) -> Any:
         """The list state ``stateName``, its elements in the format of the target revision."""
-        return self.variable(Declared(stateName, "list", struct_of(schema), ttl=ttlDurationMs))
+        return self.asked("list", stateName, schema, ttlDurationMs)
 
     def getMapState(
         self,
@@ -51,10 +63,7 @@ class DualAccessHandle(StatefulProcessorHandle):
         ttlDurationMs: int | None = None,
     ) -> Any:
         """The map state ``stateName``, its values in the format of the target revision."""
-        user_key = struct_of(userKeySchema)
-        return self.variable(
-            Declared(stateName, "map", struct_of(valueSchema), user_key, ttlDurationMs)
-        )
+        return self.asked("map", stateName, valueSchema, ttlDurationMs, userKeySchema)
 
 
 def never_dropped(store: str, engine: str, place: str) -> UnsupportedError:
@@ -70,11 +79,17 @@ def never_dropped(store: str, engine: str, place: str) -> UnsupportedError:
 
 
 class Listening(DualAccessHandle):
-    """Tells of each variable that ``init`` asks for; whatever else it does has no effect."""
+    """Calls ``record`` for each variable that ``init`` asks for, and ``drop`` for one it deletes.
 
-    def __init__(self, record: Callable[[Declared], Any]) -> None:
+    Whatever else it does has no effect.
+    """
+
+    def __init__(
+        self, record: Callable[[Declared], Any], drop: Callable[[str], Any] | None = None
+    ) -> None:
         super().__init__()
         self._record = record
+        self._drop = drop
 
     def variable(self, declared: Declared) -> Any:
         """See `DualAccessHandle.variable`."""
@@ -91,7 +106,9 @@ class Listening(DualAccessHandle):
         return iter(())
 
     def deleteIfExists(self, stateName: str) -> None:
-        """Nothing to drop."""
+        """Nothing to drop but what was recorded."""
+        if self._drop is not None:
+            self._drop(stateName)
 
 
 def declared_variables(

@@ -229,7 +229,7 @@ class StateColumn(ABC):
 def _column(declared: Declared, access: DualAccess[Any]) -> StateColumn:
     if declared.user_key is not None:
         return MapColumn(declared, access)
-    column = ValueColumn if declared.kind == "value" else ListColumn
+    column = ValueColumn if declared.variable_kind.has_one_value else ListColumn
     return column(access, expires=bool(declared.ttl))
 
 

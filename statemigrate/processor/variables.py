@@ -231,7 +231,7 @@ def blaming_the_processor(store: str) -> Iterator[None]:
 
 def direct_variable(declared: Declared, access: DualAccess[Any], key: GroupingKey) -> Any:
     """`dual_variable` over an open access, straight where its target and the columns allow it."""
-    if declared.kind == "value" and isinstance(access.target, EncodedFamily):
+    if declared.variable_kind.has_one_value and isinstance(access.target, EncodedFamily):
         rows = TupleCodec(declared.schema)
         ways = rows.direct_conversion(access.target.format)
         if ways is not None:

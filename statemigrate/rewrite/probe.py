@@ -25,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.logs import files_taken, folders_in
 from statemigrate.checkpoint.operators import OperatorShape
-from statemigrate.deployment import Call, only_looking
+from statemigrate.deployment import VARIABLE_KINDS, Call, Kind, only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files, open_files
 from statemigrate.formats import Struct
@@ -391,7 +391,7 @@ def _without_plan(cause: Exception) -> str:
 # What Spark keeps of variables that are known, seen by running a processor that has just these.
 
 
-Variable = tuple[str, str, Any, Any, int | None]
+Variable = tuple[str, Kind, Any, Any, int | None]
 """Its name, kind, type of values, that of a map's keys, and its time to live."""
 _MOMENT = "statemigrate_moment"
 _MODE_NAMES = ("EventTime", "ProcessingTime")
@@ -406,13 +406,7 @@ class Having(StatefulProcessor):
     def init(self, handle: Any) -> None:
         """Declare them."""
         for name, kind, value, key, life in self._variables:
-            match kind:
-                case "map":
-                    handle.getMapState(name, key, value, life)
-                case "list":
-                    handle.getListState(name, value, life)
-                case _:
-                    handle.getValueState(name, value, life)
+            VARIABLE_KINDS[kind].variable(handle, name, value, key, life)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: ARG002
         """Nothing comes of rows."""

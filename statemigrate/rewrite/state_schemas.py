@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from statemigrate.checkpoint.operators import (
     KINDS,
@@ -22,15 +22,12 @@ from statemigrate.checkpoint.operators import (
     shown_paths,
     with_labels,
 )
-from statemigrate.deployment import SETTINGS
+from statemigrate.deployment import SETTINGS, Declared
 from statemigrate.errors import StatemigrateError
 from statemigrate.formats.struct import ddl_of, parse_ddl
 from statemigrate.rewrite.column_pairing import store_families
 from statemigrate.rewrite.plan_tree import PlanNode
 from statemigrate.rewrite.python_code import object_of_udf
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 _log = logging.getLogger("statemigrate.meaning")
 
@@ -124,9 +121,8 @@ def _declared(node: PlanNode) -> Iterator[tuple[str, StateSchema]]:
     # Scripts say what becomes of the variables of a processor of ours.
     if processor is None or hasattr(type(processor), SETTINGS):
         return
-    handle = _DeclaringHandle()
     try:
-        processor.init(handle)
+        found = schemas_by_init(processor)
         processor.close()
     except Exception as error:  # a user's init may raise anything; Spark calls it too, and fails
         _log.warning(
@@ -136,43 +132,29 @@ def _declared(node: PlanNode) -> Iterator[tuple[str, StateSchema]]:
             error,
         )
         return
-    yield from handle.found.items()
+    yield from found.items()
 
 
-class _DeclaringHandle:
-    """A ``StatefulProcessorHandle`` that takes down the variables, and keeps none."""
+def schemas_by_init(processor: Any) -> dict[str, StateSchema]:
+    """The variables that a processor's ``init`` declares, by name; it keeps none."""
+    from statemigrate.processor import Listening
 
-    def __init__(self) -> None:
-        self.found: dict[str, StateSchema] = {}
+    found: dict[str, StateSchema] = {}
 
-    def getValueState(
-        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
-    ) -> object:
-        return self._declare(stateName, StateSchema(_ddl(schema)), ttlDurationMs)
-
-    def getListState(
-        self, stateName: str, schema: StructType | str, ttlDurationMs: int | None = None
-    ) -> object:
-        return self._declare(stateName, StateSchema(_ddl(schema), is_list=True), ttlDurationMs)
-
-    def getMapState(
-        self,
-        stateName: str,
-        userKeySchema: StructType | str,
-        valueSchema: StructType | str,
-        ttlDurationMs: int | None = None,
-    ) -> object:
-        state = StateSchema(_ddl(valueSchema), user_key=_ddl(userKeySchema))
-        return self._declare(stateName, state, ttlDurationMs)
-
-    def deleteIfExists(self, stateName: str) -> None:
-        self.found.pop(stateName, None)
-
-    def _declare(self, name: str, state: StateSchema, lives: int | None) -> object:
-        self.found[name] = replace(state, expires=bool(lives), lives=lives or None)
+    def record(declared: Declared) -> object:
+        found[declared.store] = _schema_of(declared)
         return object()
 
+    processor.init(Listening(record, lambda name: found.pop(name, None)))
+    return found
 
-def _ddl(schema: StructType | str) -> str:
-    struct = parse_ddl(schema) if isinstance(schema, str) else schema.jsonValue()
-    return state_ddl(struct)
+
+def _schema_of(declared: Declared) -> StateSchema:
+    key = declared.user_key
+    return StateSchema(
+        state_ddl(declared.schema.jsonValue()),
+        user_key=None if key is None else state_ddl(key.jsonValue()),
+        is_list=declared.variable_kind.has_several_values,
+        expires=bool(declared.ttl),
+        lives=declared.ttl or None,
+    )

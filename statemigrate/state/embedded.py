@@ -311,7 +311,7 @@ class EmbeddedState:
 
     def partitions(self, plan: StorePlan, families: Sequence[StoredFamily]) -> Partitions:
         """The partitions with these families, which can travel to workers."""
-        shown = _shown(self.key, plan, element=plan.declared.kind == "list")
+        shown = _shown(self.key, plan, element=plan.declared.variable_kind.has_several_values)
         return Partitions(self.committed, tuple(families), shown)
 
     def keys_after(

@@ -52,7 +52,7 @@ class StoreEntries:
         from pyspark.sql.types import ArrayType
 
         value = self.plan.target.format.struct_type()
-        return ArrayType(value) if self.plan.declared.kind == "list" else value
+        return ArrayType(value) if self.plan.declared.variable_kind.has_several_values else value
 
     def under(self, key: tuple[Any, ...] | None) -> Iterator[Entry]:
         """The entries whose keys begin with ``key``; all for None."""

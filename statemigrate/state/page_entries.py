@@ -313,12 +313,12 @@ class EntryRows:
 
     def count(self, partition: int) -> int:
         """How many rows a partition has; of a list its elements."""
-        is_list, entries = self.store.kind == "list", self.files.pages.entries
+        is_list, entries = self.store.variable_kind.has_several_values, self.files.pages.entries
         return sum(
             len(entries(page, self.family, Span(), is_list=is_list))
             for page in self.files.opened(partition)
         )
 
     def _entries(self, prefix: bytes) -> Entries:
-        is_list = self.store.kind == "list"
+        is_list = self.store.variable_kind.has_several_values
         return Entries(self.files.pages, self.family, self.keys, is_list, prefix, expiry=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs import read_entry
-from statemigrate.deployment import Kind, StoredFamily, StoredStore, applied_scripts
+from statemigrate.deployment import StoredFamily, StoredStore, applied_scripts
 from statemigrate.families import Span
 from statemigrate.files import Files
 from statemigrate.migration import Lineage
@@ -62,8 +62,7 @@ class Pages:
             if any(each.name == family.name for each in store.families):
                 return EntryRows(self._files, store, family)
             if store.complement is not None and store.complement.name == family.name:
-                # A list has one complement for all of its elements.
-                kind: Kind = "map" if store.kind == "map" else "value"
+                kind = store.variable_kind.complement
                 return EntryRows(self._files, replace(store, kind=kind), family)
         return None
 
@@ -103,7 +102,7 @@ class Pages:
     def _counted(self) -> list[tuple[str, int, int, int]]:
         """Family, partition, values and pages."""
         families = [
-            (family, store.kind == "list")
+            (family, store.variable_kind.has_several_values)
             for store in self._record.stores.values()
             for family in store.families
         ]

@@ -113,7 +113,7 @@ class _PlainRows:
     @property
     def has_several(self) -> bool:
         """Whether a key may have several rows."""
-        return self.store.kind == "list"
+        return self.store.variable_kind.has_several_values
 
 
 @dataclass(frozen=True)

@@ -263,7 +263,7 @@ def in_target(plan: StorePlan, family: StoredFamily, entries: Iterator[Entry]) -
 
 def arranged(plan: StorePlan, entries: Iterator[Entry]) -> Iterator[Entry]:
     """The entries as a user knows them: of list state, the elements under a key as one list."""
-    return lists(entries) if plan.declared.kind == "list" else entries
+    return lists(entries) if plan.declared.variable_kind.has_several_values else entries
 
 
 def lists(entries: Iterator[Entry]) -> Iterator[Entry]:

@@ -13,7 +13,14 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from statemigrate import BatchProcessor
 from statemigrate.budget import BackfillOptions, Tuner
-from statemigrate.deployment import Declared, DeploymentSettings, Kind, StorePlan, plan_store
+from statemigrate.deployment import (
+    VARIABLE_KINDS,
+    Declared,
+    DeploymentSettings,
+    Kind,
+    StorePlan,
+    plan_store,
+)
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.task import OutputRows, processed
@@ -149,7 +156,7 @@ class Twin:
         """Declare variables in a format: the program's three, or those of ``kinds``."""
         stored = {name: plan.stored() for name, plan in self.plans.items()}
         for name, kind in (kinds or KINDS).items():
-            user_key = struct_of(USER_KEY) if kind == "map" else None
+            user_key = struct_of(USER_KEY) if VARIABLE_KINDS[kind].has_user_key else None
             declared = Declared(name, kind, fmt.struct_type(), user_key)
             self.plans[name] = plan_store(
                 declared, (lineages or {}).get(name), stored.get(name), DeploymentSettings()

@@ -11,7 +11,14 @@ from typing import Any, cast
 import pyarrow as pa
 from pyspark.sql import Row
 
-from statemigrate.deployment import Declared, DeploymentSettings, Kind, StorePlan, plan_store
+from statemigrate.deployment import (
+    VARIABLE_KINDS,
+    Declared,
+    DeploymentSettings,
+    Kind,
+    StorePlan,
+    plan_store,
+)
 from statemigrate.formats import Format
 from statemigrate.migration import Lineage
 from statemigrate.native.control_rows import MARKER
@@ -53,7 +60,7 @@ class PageTwin:
         self.settings = DeploymentSettings(write_on_read=self.write_on_read)
         stored = {name: plan.stored() for name, plan in self.plans.items()}
         for name, kind in (kinds or KINDS).items():
-            user_key = struct_of(USER_KEY) if kind == "map" else None
+            user_key = struct_of(USER_KEY) if VARIABLE_KINDS[kind].has_user_key else None
             declared = Declared(name, kind, fmt.struct_type(), user_key, self.ttl)
             self.plans[name] = plan_store(
                 declared, (lineages or {}).get(name), stored.get(name), self.settings

@@ -6,7 +6,7 @@ import pytest
 
 from statemigrate.meaning.code_meaning import OperatorMeaning
 from statemigrate.meaning.states import compare_states
-from statemigrate.rewrite.state_schemas import StateSchema, _DeclaringHandle
+from statemigrate.rewrite.state_schemas import StateSchema, schemas_by_init
 
 TOTAL = StateSchema("total BIGINT", "key STRUCT<k: STRING>")
 VARIABLES, GROUPS, AGGREGATION = (
@@ -93,13 +93,15 @@ def test_a_state_is_the_same_after_it_was_a_document():
 def test_a_processor_says_what_it_keeps_when_it_is_begun():
     from pyspark.sql.types import LongType, StructType
 
-    handle = _DeclaringHandle()
-    handle.getValueState("sum", StructType().add("total", LongType()), 0)
-    handle.getListState("all", "total BIGINT", ttlDurationMs=7)
-    handle.getMapState("each", "k STRING", "v INT")
-    handle.getValueState("gone", "v INT")
-    handle.deleteIfExists("gone")
-    assert handle.found == {
+    class Processor:
+        def init(self, handle):
+            handle.getValueState("sum", StructType().add("total", LongType()), 0)
+            handle.getListState("all", "total BIGINT", ttlDurationMs=7)
+            handle.getMapState("each", "k STRING", "v INT")
+            handle.getValueState("gone", "v INT")
+            handle.deleteIfExists("gone")
+
+    assert schemas_by_init(Processor()) == {
         "sum": StateSchema("total BIGINT"),
         "all": StateSchema("total BIGINT", is_list=True, expires=True, lives=7),
         "each": StateSchema("v INT", user_key="k STRING"),
