@@ -20,8 +20,8 @@ from benchmarks.processor import OUTPUT, Records, RecordTables
 from benchmarks.records import KINDS, RecordKind
 from statemigrate.deployment import Declared, DeploymentSettings, plan_store
 from statemigrate.native.control_rows import MARKER
-from statemigrate.pages.deployed import PagedDeployment
-from statemigrate.pages.rows import BUCKET, pack
+from statemigrate.pages.deployed_pages import PagedDeployment
+from statemigrate.pages.packed_rows import BUCKET, pack
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.handle import struct_of
 

@@ -17,11 +17,11 @@ from benchmarks.measuring import Result
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.state import partitions_of, stored_family, stored_partitions
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite.entries import change_task
+from statemigrate.rewrite.entry_functions import change_task
 from statemigrate.rewrite.file_reading import StoredFlow
 from statemigrate.rewrite.partitioning import Placing
-from statemigrate.rewrite.plan import make_plan
-from statemigrate.rewrite.writing import PartitionTask, StoreAddress, StoreFiles, Written
+from statemigrate.rewrite.rewrite_plan import make_plan
+from statemigrate.rewrite.store_writers import PartitionTask, StoreAddress, StoreFiles, Written
 
 _MANY = 50_000
 

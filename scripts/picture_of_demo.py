@@ -19,8 +19,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from statemigrate.cli.demo import DemoView
-from statemigrate.demo.options import DemoOptions
+from statemigrate.cli.demo_command import DemoView
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.run import run_demo
 from statemigrate.demo.story import ActBegun, Step

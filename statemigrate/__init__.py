@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         LogEntry,
         LogOf,
     )
-    from statemigrate.commands.deployed import Behind
+    from statemigrate.commands.deployed_revisions import Behind
     from statemigrate.commands.diff import StateDiff, StoreDiff, diff
     from statemigrate.commands.doctor import doctor
     from statemigrate.commands.dry_run import Trial, Trials, dry_run_all
@@ -153,7 +153,7 @@ else:
             "commands.browse": "BrowseServer browse browse_page",
             "commands.change_plan": "ChangePlan NamedPlan Plans",
             "commands.current": "Current CurrentOf CurrentStore Log LogEntry LogOf",
-            "commands.deployed": "Behind",
+            "commands.deployed_revisions": "Behind",
             "commands.diff": "StateDiff StoreDiff diff",
             "commands.doctor": "doctor",
             "commands.dry_run": "Trial Trials dry_run_all",

@@ -26,37 +26,37 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "Look": {
-        "plan": ("plan", "Report what happens to a query's state when its code changes."),
+        "plan": ("plan_command", "Report what happens to a query's state when its code changes."),
         "preview": (
-            "preview",
+            "preview_command",
             "Run new code on the last batches of a query, and compare its state.",
         ),
-        "status": ("status", "Show how much is left to migrate, and the next step."),
-        "history": ("scripts", "List the scripts, or what was done to a checkpoint."),
-        "get": ("view", "Print the value of a key in a store."),
-        "export": ("view", "Write a store's keys and values to one file."),
-        "sql": ("sql", "Ask the stores of a checkpoint in SQL."),
-        "diff": ("diff", "Print what differs between two batches, or two checkpoints."),
-        "browse": ("browse", "Show the state of a checkpoint in a browser."),
+        "status": ("status_command", "Show how much is left to migrate, and the next step."),
+        "history": ("scripts_commands", "List the scripts, or what was done to a checkpoint."),
+        "get": ("view_commands", "Print the value of a key in a store."),
+        "export": ("view_commands", "Write a store's keys and values to one file."),
+        "sql": ("sql_command", "Ask the stores of a checkpoint in SQL."),
+        "diff": ("diff_command", "Print what differs between two batches, or two checkpoints."),
+        "browse": ("browse_command", "Show the state of a checkpoint in a browser."),
     },
     "Write": {
-        "init": ("scripts", "Make a folder for migration scripts."),
-        "new": ("new", "Write a new migration script for a store."),
-        "check": ("check", "Check all scripts, and the code that needs them."),
+        "init": ("scripts_commands", "Make a folder for migration scripts."),
+        "new": ("new_command", "Write a new migration script for a store."),
+        "check": ("check_command", "Check all scripts, and the code that needs them."),
     },
     "Try": {
-        "dry-run": ("dry_run", "Try a migration on a query's state, and write nothing."),
-        "doctor": ("doctor", "Check the requirements of queries, and repair a checkpoint."),
-        "explain": ("explain", "Explain an error code, an error of Spark, or a log."),
-        "demo": ("demo", "Migrate a stream's state through a crash, and check every key."),
+        "dry-run": ("dry_run_command", "Try a migration on a query's state, and write nothing."),
+        "doctor": ("doctor_command", "Check the requirements of queries, and repair a checkpoint."),
+        "explain": ("explain_command", "Explain an error code, an error of Spark, or a log."),
+        "demo": ("demo_command", "Migrate a stream's state through a crash, and check every key."),
     },
     "Migrate": {
-        "backfill": ("backfill", "Migrate the values that no live row touches, in chunks."),
-        "rollback": ("rollback", "Migrate values back to an older revision, step by step."),
+        "backfill": ("backfill_command", "Migrate the values that no live row touches, in chunks."),
+        "rollback": ("rollback_command", "Migrate values back to an older revision, step by step."),
     },
     "Rewrite": {
-        "rewrite": ("new_checkpoint", "Make a new checkpoint from an old one, or from tables."),
-        "fork": ("fork", "Copy a query's state, as it was after a batch, to a new place."),
+        "rewrite": ("rewrite_command", "Make a new checkpoint from an old one, or from tables."),
+        "fork": ("fork_command", "Copy a query's state, as it was after a batch, to a new place."),
     },
 }
 """The verbs as `--help` groups them; of each its module in `statemigrate.cli`, and a line."""

@@ -98,7 +98,7 @@ def parts_of(found: Status) -> Iterator[RenderableType]:
     if found.backfill is not None:
         yield sentence(f"  {_planned(found.backfill)}")
     if found.rewritten is not None:
-        from statemigrate.cli.rewrite import report_parts
+        from statemigrate.cli.rewrite_output import report_parts
 
         yield from report_parts(found.rewritten)
     for store in found.stores:

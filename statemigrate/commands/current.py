@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint import CheckpointDirectory
-from statemigrate.commands.deployed import scripted_revision
+from statemigrate.commands.deployed_revisions import scripted_revision
 from statemigrate.commands.fleet import found_or_error, look_at_each
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.deployment import StoredStore

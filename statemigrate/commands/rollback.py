@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from statemigrate.commands.deployed import scripted_revision
+from statemigrate.commands.deployed_revisions import scripted_revision
 from statemigrate.deployment import live_path, store_of, written_for
 from statemigrate.errors import CheckpointError, CheckpointInUseError, LineageError, StartupError
 from statemigrate.files import open_files

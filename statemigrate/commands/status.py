@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.checkpoint import CheckpointDirectory
-from statemigrate.commands.deployed import Behind, behind, scripted_revision
+from statemigrate.commands.deployed_revisions import Behind, behind, scripted_revision
 from statemigrate.deployment import (
     Declared,
     Kind,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from statemigrate.commands.deployed import Behind
+from statemigrate.commands.deployed_revisions import Behind
 from statemigrate.commands.fleet import IN_WORDS, Fleet, Look, NextStep, in_words, need_of_all
 from statemigrate.commands.status import Status, StoreStatus
 from statemigrate.configuration import NamedCheckpoint

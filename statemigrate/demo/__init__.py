@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
-    from statemigrate.demo.options import DemoOptions
+    from statemigrate.demo.demo_size import DemoOptions
     from statemigrate.demo.paths import DemoFolder
     from statemigrate.demo.run import demo, keep, next_commands, run_demo
     from statemigrate.demo.stage import BatchOutcome
@@ -39,7 +39,7 @@ else:
     make_face(
         __name__,
         {
-            "options": "DemoOptions",
+            "demo_size": "DemoOptions",
             "paths": "DemoFolder",
             "run": "demo keep next_commands run_demo",
             "stage": "BatchOutcome",

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.demo_size import DemoOptions
 
 SCHEMA = (
     "event BIGINT, kind STRING, entity STRING, name STRING, city STRING, category STRING, "

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.errors import StatemigrateError
 from statemigrate.native import check_readable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from statemigrate.demo import story
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.events import make_events, write_files
-from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import FILES, ActTimes, Deployment, run_job
 from statemigrate.demo.story import ActBegun, Finished, PlainBatchDone, Previewed, Step

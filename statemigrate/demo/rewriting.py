@@ -6,9 +6,9 @@ from collections.abc import Generator, Iterator
 
 from statemigrate.checkpoint import describe
 from statemigrate.demo import story
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.events import make_events, write_files
-from statemigrate.demo.jobs.rewriting import partitions_written
-from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.jobs.rewritten_aggregation import partitions_written
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import (
     FILES,

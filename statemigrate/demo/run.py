@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from statemigrate.demo import jobs, story
+from statemigrate.demo.demo_size import DemoOptions, Engine
 from statemigrate.demo.events import make_events, write_files
 from statemigrate.demo.jobs import native as native_job
 from statemigrate.demo.jobs.embedded import changelogs_written
-from statemigrate.demo.options import DemoOptions, Engine
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.previewing import PreviewDemo
 from statemigrate.demo.rewriting import RewriteDemo

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 
 from statemigrate.checkpoint.logs import HDFS_PROVIDER, PROVIDER, ROCKSDB_PROVIDER
-from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.embedded import BatchProgress
 from statemigrate.errors import StatemigrateError

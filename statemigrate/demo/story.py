@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statemigrate.demo.options import DemoOptions
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.stage import BatchOutcome, Crash
 from statemigrate.demo.verdict import (
     Figures,

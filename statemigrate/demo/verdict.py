@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.jobs.after import cents
-from statemigrate.demo.options import DemoOptions
 from statemigrate.demo.paths import DemoFolder, example_migrations
 from statemigrate.demo.stage import COLUMNS, REWRITTEN, BatchOutcome, Crash
 from statemigrate.state import StateTables, open_state

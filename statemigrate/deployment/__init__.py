@@ -12,12 +12,6 @@ from typing import TYPE_CHECKING
 from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
-    from statemigrate.deployment.checks import (
-        check_expiry,
-        check_scripted,
-        check_scripts,
-        check_targets,
-    )
     from statemigrate.deployment.code import (
         Copy,
         is_on_copy,
@@ -30,7 +24,13 @@ if TYPE_CHECKING:
         running_on_copy,
         settings_for_query,
     )
-    from statemigrate.deployment.plan import (
+    from statemigrate.deployment.deployment_checks import (
+        check_expiry,
+        check_scripted,
+        check_scripts,
+        check_targets,
+    )
+    from statemigrate.deployment.store_plan import (
         StorePlan,
         access_for,
         dual_access,
@@ -65,12 +65,12 @@ else:
     make_face(
         __name__,
         {
-            "checks": "check_expiry check_scripted check_scripts check_targets",
+            "deployment_checks": "check_expiry check_scripted check_scripts check_targets",
             "code": (
                 "Copy is_on_copy is_only_looking is_tried named_object note_call only_looking "
                 "query_checkpoint running_on_copy settings_for_query"
             ),
-            "plan": (
+            "store_plan": (
                 "StorePlan access_for dual_access fitting_lineages live_path "
                 "migrates_in_background missing_path plan_store"
             ),

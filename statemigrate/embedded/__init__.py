@@ -11,7 +11,7 @@ from statemigrate.faces import make_face
 if TYPE_CHECKING:
     from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
     from statemigrate.embedded.continuation import batch_time, last_committed, require_committed
-    from statemigrate.embedded.families import list_key
+    from statemigrate.embedded.embedded_options import EmbeddedOptions
     from statemigrate.embedded.forks import (
         contents_at,
         fork_version,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from statemigrate.embedded.layout import Layout, lock_holder
     from statemigrate.embedded.manifest import Manifest
     from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
-    from statemigrate.embedded.options import EmbeddedOptions
     from statemigrate.embedded.processes import cores, shared_out
     from statemigrate.embedded.progress import BatchProgress
     from statemigrate.embedded.query import EmbeddedQuery, RunningQuery, parts_of
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         StoppedRepair,
         locked_for_repair,
     )
+    from statemigrate.embedded.rocksdb_families import list_key
     from statemigrate.embedded.versions import require_stopped, retained_versions
 else:
     make_face(
@@ -42,12 +42,12 @@ else:
         {
             "committed": "CommittedPartition CommittedVersion hold",
             "continuation": "batch_time last_committed require_committed",
-            "families": "list_key",
+            "rocksdb_families": "list_key",
             "forks": "contents_at fork_version fork_versions heartbeat_line removed_versions",
             "layout": "Layout lock_holder",
             "manifest": "Manifest",
             "offline": "StoppedBackfill StoppedQuery stopped",
-            "options": "EmbeddedOptions",
+            "embedded_options": "EmbeddedOptions",
             "processes": "cores shared_out",
             "progress": "BatchProgress",
             "query": "EmbeddedQuery RunningQuery parts_of",

@@ -22,10 +22,10 @@ from statemigrate.embedded.batch_output import Frames, local_frame, most_with_re
 from statemigrate.embedded.computed_batch import Computed
 from statemigrate.embedded.continuation import batch_time, continued
 from statemigrate.embedded.durable import confined, unwritable
+from statemigrate.embedded.embedded_options import EmbeddedOptions
 from statemigrate.embedded.layout import HEARTBEAT, Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
-from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress, batch_progress
 from statemigrate.embedded.read_back import IDLE_MS, SHARE, Readback, Restorable
 from statemigrate.embedded.retention import Needs, remove_old_versions

@@ -23,7 +23,6 @@ from statemigrate.deployment import Kind, StoredFamily
 from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.database import META, Database
-from statemigrate.embedded.families import RocksFamily, family_class
 from statemigrate.embedded.layout import DirectoryLock, Layout
 from statemigrate.embedded.manifest import CountedBase, Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror
@@ -34,6 +33,7 @@ from statemigrate.embedded.replaced_values import (
     records,
 )
 from statemigrate.embedded.restore import restored
+from statemigrate.embedded.rocksdb_families import RocksFamily, family_class
 from statemigrate.embedded.versions import (
     newest_only,
     published,

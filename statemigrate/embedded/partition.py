@@ -15,7 +15,6 @@ from statemigrate.embedded.chains import SnapshotChain
 from statemigrate.embedded.changelog import ChangelogWriter
 from statemigrate.embedded.database import META, named
 from statemigrate.embedded.durable import FileReference, unwritable
-from statemigrate.embedded.families import RocksFamily, family_class
 from statemigrate.embedded.manifest import (
     ChangelogReference,
     CountedBase,
@@ -39,6 +38,7 @@ from statemigrate.embedded.restore import (
     remove_saved_copy,
     restored,
 )
+from statemigrate.embedded.rocksdb_families import RocksFamily, family_class
 from statemigrate.embedded.snapshot_verification import compared, is_due, proven
 from statemigrate.embedded.snapshots import store_snapshot
 from statemigrate.errors import CorruptFileError, StatemigrateError

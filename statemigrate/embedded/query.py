@@ -29,6 +29,7 @@ from statemigrate.embedded.batches import (
     with_heartbeat,
 )
 from statemigrate.embedded.continuation import last_committed, next_start
+from statemigrate.embedded.embedded_options import EmbeddedOptions
 from statemigrate.embedded.layout import (
     DirectoryLock,
     Layout,
@@ -45,7 +46,6 @@ from statemigrate.embedded.offline import (
     register_holding,
     release_ended,
 )
-from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.progress import BatchProgress
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.embedded.batches import Batches, Engine
 from statemigrate.embedded.continuation import next_start
+from statemigrate.embedded.embedded_options import EmbeddedOptions
 from statemigrate.embedded.layout import Layout, given_directory
-from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.query import (
     EmbeddedQuery,
     Planned,

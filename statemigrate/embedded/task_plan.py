@@ -18,10 +18,10 @@ from statemigrate.access import DualAccess
 from statemigrate.budget import BackfillOptions, Budget, Chunk, Tuner, run_chunk
 from statemigrate.deployment import Declared, StoredFamily, StorePlan
 from statemigrate.embedded.chains import older_chains
-from statemigrate.embedded.families import RocksFamily
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths, opened
+from statemigrate.embedded.rocksdb_families import RocksFamily
 from statemigrate.errors import CheckpointError, without_credentials
 from statemigrate.families import Source
 from statemigrate.processor import OpenStores, Role, TupleKeyCodec, shown_key

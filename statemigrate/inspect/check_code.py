@@ -169,7 +169,7 @@ class EntryFunctions:
 
     def _table(self, key: Value, value: Value) -> list[Entry]:
         assert self._key is not None, "asked before"  # noqa: S101
-        from statemigrate.inspect.rewriting import through_a_table
+        from statemigrate.inspect.rewrite_trial import through_a_table
 
         return through_a_table(self._step, self._old, self._key, key, value)
 

@@ -16,9 +16,9 @@ from statemigrate.formats import MOST, Format, Value, made_up_values
 from statemigrate.inspect.causes import cause_of
 from statemigrate.inspect.check_code import EntryFunctions, Outcomes, culprit, entry_functions
 from statemigrate.inspect.check_report import Finding
+from statemigrate.inspect.dry_run_report import BrokenLaw, Loss
 from statemigrate.inspect.field_effects import Group, changes, losses, shown
 from statemigrate.inspect.laws import described
-from statemigrate.inspect.report import BrokenLaw, Loss
 from statemigrate.inspect.report_text import correct
 from statemigrate.inspect.trial import WAY_BACK, Findings, ValueTrial
 from statemigrate.migration import (

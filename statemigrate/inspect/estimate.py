@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from statemigrate.budget import BackfillOptions
-from statemigrate.inspect.report import BackfillEstimate
+from statemigrate.inspect.dry_run_report import BackfillEstimate
 from statemigrate.inspect.trial import Findings
 from statemigrate.inspect.trial_path import TrialPath
 from statemigrate.state import State

@@ -27,7 +27,7 @@ from statemigrate.formats.schema import (
     values_at,
 )
 from statemigrate.inspect.column_places import equal_to, first_of, validity
-from statemigrate.inspect.report import ConstantField, Effect, Loss, ValueExample
+from statemigrate.inspect.dry_run_report import ConstantField, Effect, Loss, ValueExample
 from statemigrate.migration import Step
 
 # How a value differs from another, field by field.

@@ -23,8 +23,8 @@ from statemigrate.formats.schema import (
     without_none,
 )
 from statemigrate.inspect.causes import cause_of
+from statemigrate.inspect.dry_run_report import BrokenLaw, ValueExample
 from statemigrate.inspect.field_effects import Group, changes, shown
-from statemigrate.inspect.report import BrokenLaw, ValueExample
 from statemigrate.migration import Lineage, MigrationPath, Step
 
 # Making a value that shows a fault smaller, as long as it still shows it.

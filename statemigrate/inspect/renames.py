@@ -8,8 +8,8 @@ from typing import Any
 
 from statemigrate.formats import Value
 from statemigrate.formats.schema import Record
+from statemigrate.inspect.dry_run_report import FieldEffect, ValueExample
 from statemigrate.inspect.field_effects import Group, record_in, shown
-from statemigrate.inspect.report import FieldEffect, ValueExample
 
 _BETWEEN = " \N{RIGHTWARDS ARROW} "
 _VARIES = "varies"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from statemigrate.inspect.report import DryRunReport, FamilyTrial, FieldEffect
+from statemigrate.inspect.dry_run_report import DryRunReport, FamilyTrial, FieldEffect
 from statemigrate.inspect.report_text import counted, size
 
 _EFFECTS = ("kept", "renamed", "changed", "emptied", "added", "removed")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.inspect import report_charts as html_charts
 from statemigrate.inspect import report_text as sentences
 from statemigrate.inspect import report_text as text
-from statemigrate.inspect.report import DryRunReport
+from statemigrate.inspect.dry_run_report import DryRunReport
 from statemigrate.inspect.report_text import verdict
 
 if TYPE_CHECKING:

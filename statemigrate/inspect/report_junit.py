@@ -8,7 +8,7 @@ from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from statemigrate.errors import StatemigrateError
-from statemigrate.inspect.report import DryRunReport, Failure, FamilyTrial, ValueExample
+from statemigrate.inspect.dry_run_report import DryRunReport, Failure, FamilyTrial, ValueExample
 from statemigrate.inspect.report_text import (
     broken,
     correct,

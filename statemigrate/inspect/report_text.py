@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from statemigrate.inspect.report import (
+from statemigrate.inspect.dry_run_report import (
     BrokenLaw,
     ConstantField,
     DryRunReport,

@@ -13,6 +13,13 @@ from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.formats import Format, Value
 from statemigrate.inspect import laws
 from statemigrate.inspect.causes import cause_of
+from statemigrate.inspect.dry_run_report import (
+    Failure,
+    FamilyTrial,
+    FieldEffect,
+    RoundTripDifference,
+    ValueExample,
+)
 from statemigrate.inspect.emptied_fields import CommonField, Emptied
 from statemigrate.inspect.field_effects import (
     KEYS,
@@ -30,13 +37,6 @@ from statemigrate.inspect.field_effects import (
 )
 from statemigrate.inspect.laws import Inverses, Laws
 from statemigrate.inspect.renames import Renames, add_renames, with_renames
-from statemigrate.inspect.report import (
-    Failure,
-    FamilyTrial,
-    FieldEffect,
-    RoundTripDifference,
-    ValueExample,
-)
 from statemigrate.inspect.trial_columns import TrialColumns, TriedColumns
 from statemigrate.migration import MigrationPath, Step
 from statemigrate.state import Block

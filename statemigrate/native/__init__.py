@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         native_log,
     )
     from statemigrate.native.adoption_files import OffsetLog, before_adoptions, last_backup
-    from statemigrate.native.backfill import BackfillPlan, OlderFamilies, plan_backfill
     from statemigrate.native.backfill_listener import BackfillFigures, BackfillListener
+    from statemigrate.native.backfill_planning import BackfillPlan, OlderFamilies, plan_backfill
     from statemigrate.native.backfill_progress import (
         BackfillStatus,
         PlannedBackfill,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
         with_control,
     )
     from statemigrate.native.decorator import fenced, mark, migrated
-    from statemigrate.native.deployed import (
+    from statemigrate.native.deployed_variables import (
         COUNTED,
         DEPLOYED,
         MigrationCounts,
@@ -100,8 +100,8 @@ if TYPE_CHECKING:
     from statemigrate.native.paged_operators import chunk_files, paged_names
     from statemigrate.native.retrying import ATTEMPTS, is_missing, looks_again, retried, whole
     from statemigrate.native.session import Spark, session_of
-    from statemigrate.native.startup import stored_envelopes
     from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families, read_stores
+    from statemigrate.native.variables_startup import stored_envelopes
     from statemigrate.native.versions import REWRITING, check_spark_version
 else:
     make_face(
@@ -110,7 +110,7 @@ else:
             "adoption": "WATCHED FileChange Preparation adopt require_stopped undo_adoption",
             "adoption_checks": "counting has_named_sources has_room native_log",
             "adoption_files": "OffsetLog before_adoptions last_backup",
-            "backfill": "BackfillPlan OlderFamilies plan_backfill",
+            "backfill_planning": "BackfillPlan OlderFamilies plan_backfill",
             "backfill_listener": "BackfillFigures BackfillListener",
             "backfill_progress": "BackfillStatus PlannedBackfill backfill_status planned_backfill",
             "checkpoint": "SparkCheckpoint",
@@ -125,7 +125,9 @@ else:
                 "unrecorded_advice with_backfill_source with_control"
             ),
             "decorator": "fenced mark migrated",
-            "deployed": "COUNTED DEPLOYED MigrationCounts Stopwatch Undeployable migration_counts",
+            "deployed_variables": (
+                "COUNTED DEPLOYED MigrationCounts Stopwatch Undeployable migration_counts"
+            ),
             "deployment_check": (
                 "RECORD ObservedCheckpoint StoreRecord begin_run call_of is_planning "
                 "read_record record_document"
@@ -139,7 +141,7 @@ else:
             "paged_operators": "chunk_files paged_names",
             "retrying": "ATTEMPTS is_missing looks_again retried whole",
             "session": "Spark session_of",
-            "startup": "stored_envelopes",
+            "variables_startup": "stored_envelopes",
             "startup_stored": "ForgottenFamily forgotten_families read_stores",
             "versions": "REWRITING check_spark_version",
         },

@@ -10,7 +10,7 @@ from statemigrate.native.chunks import BlocksLeft, ChunkFiles, PlanRecord, cuts_
 from statemigrate.native.paged_operators import chunk_files
 
 if TYPE_CHECKING:
-    from statemigrate.native.backfill import OlderFamilies
+    from statemigrate.native.backfill_planning import OlderFamilies
 
 
 @dataclass(frozen=True)

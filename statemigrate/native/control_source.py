@@ -20,7 +20,7 @@ from statemigrate.native.adoption_record import newest_adoption
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
 from statemigrate.native.control_rows import MARKER
-from statemigrate.native.deployed import DEPLOYED, Deployed
+from statemigrate.native.deployed_variables import DEPLOYED, Deployed
 from statemigrate.native.deployment_check import call_of
 from statemigrate.native.moved import check_source_path
 from statemigrate.native.operators import Which
@@ -356,7 +356,7 @@ def with_backfill_source(
         return stream
     files = ChunkFiles(place)
     marked, control = with_control(stream, keys, files, operator)
-    from statemigrate.native.startup import check_forgetting
+    from statemigrate.native.variables_startup import check_forgetting
 
     check = partial(check_forgetting, files.checkpoint, operator)
     return gated(marked, control, check, partial(ask_to_retire, files), compare)

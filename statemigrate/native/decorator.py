@@ -11,8 +11,8 @@ from statemigrate.checkpoint import Fence, newest_epoch, this_driver
 from statemigrate.deployment import SETTINGS, DeploymentSettings
 from statemigrate.errors import StartupError
 from statemigrate.files import open_files
-from statemigrate.native.deployed import DEPLOYED
-from statemigrate.native.startup import deployed, migrated_function
+from statemigrate.native.deployed_variables import DEPLOYED
+from statemigrate.native.variables_startup import deployed, migrated_function
 from statemigrate.native.worker import begin, put_on
 
 if TYPE_CHECKING:

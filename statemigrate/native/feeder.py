@@ -26,7 +26,7 @@ from statemigrate.native.chunks import (
     cuts_of,
     is_source_of,
 )
-from statemigrate.native.deployed import Work, work_of
+from statemigrate.native.deployed_variables import Work, work_of
 from statemigrate.native.pacing import Batch, ChunkTuner
 from statemigrate.native.source_order import stop_misplaced
 

@@ -15,7 +15,7 @@ from statemigrate.errors import CheckpointError, FormatError, StartupError, show
 from statemigrate.families import Span
 from statemigrate.formats import Value
 from statemigrate.native.control_rows import MARKER, Arrived
-from statemigrate.native.deployed import Undeployable
+from statemigrate.native.deployed_variables import Undeployable
 from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.processor import OpenStores, Role, TupleCodec, put_row, python_value
 from statemigrate.quoting import argument

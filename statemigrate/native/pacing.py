@@ -18,7 +18,7 @@ from functools import cached_property
 
 from statemigrate.budget import BackfillOptions, Chunk, Tuner
 from statemigrate.native.chunks import BackfillLimits
-from statemigrate.native.deployed import Work
+from statemigrate.native.deployed_variables import Work
 
 # The figures of a batch, and the interval of the trigger that starts batches.
 

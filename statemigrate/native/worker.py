@@ -23,9 +23,9 @@ from statemigrate.deployment import (
 from statemigrate.errors import StartupError
 from statemigrate.families import Span
 from statemigrate.native.control_rows import Arrived
-from statemigrate.native.deployed import DEPLOYED, Deployed, Stopwatch, Undeployable, Work
+from statemigrate.native.deployed_variables import DEPLOYED, Deployed, Stopwatch, Undeployable, Work
 from statemigrate.native.deployment_check import is_next_batch
-from statemigrate.native.families import (
+from statemigrate.native.variable_families import (
     VISIT,
     NativeFamily,
     NativeListFamily,

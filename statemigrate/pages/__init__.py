@@ -20,10 +20,12 @@ if TYPE_CHECKING:
         joined,
         last_to_expire,
     )
-    from statemigrate.pages.deployed import FAMILY, FORMAT, declare, read_timer, timer_entry
-    from statemigrate.pages.families import fingerprint
+    from statemigrate.pages.deployed_pages import FAMILY, FORMAT, declare, read_timer, timer_entry
     from statemigrate.pages.older_families import older
+    from statemigrate.pages.packed_rows import BUCKET, PACKED_COLUMNS, arrow_schema, pack
     from statemigrate.pages.page import Page, Section
+    from statemigrate.pages.page_families import fingerprint
+    from statemigrate.pages.pages_startup import check_recorded, record_of
     from statemigrate.pages.query import run_on_pages
     from statemigrate.pages.record import (
         RECORD,
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
         records,
         variable_of,
     )
-    from statemigrate.pages.rows import BUCKET, PACKED_COLUMNS, arrow_schema, pack
-    from statemigrate.pages.startup import check_recorded, record_of
     from statemigrate.pages.value import LargeValues
     from statemigrate.pages.visit import key_fingerprint
 else:
@@ -53,8 +53,8 @@ else:
                 "LARGEST_INSIDE NEVER PageId ReadOutside check_size elements_of is_over joined "
                 "last_to_expire"
             ),
-            "deployed": "FAMILY FORMAT declare read_timer timer_entry",
-            "families": "fingerprint",
+            "deployed_pages": "FAMILY FORMAT declare read_timer timer_entry",
+            "page_families": "fingerprint",
             "older_families": "older",
             "page": "Page Section",
             "query": "run_on_pages",
@@ -62,8 +62,8 @@ else:
                 "RECORD RECORDS SCHEMA VARIABLE PagesRecord is_large is_marker is_paged "
                 "large_of read_pages_record record_document record_name records variable_of"
             ),
-            "rows": "BUCKET PACKED_COLUMNS arrow_schema pack",
-            "startup": "check_recorded record_of",
+            "packed_rows": "BUCKET PACKED_COLUMNS arrow_schema pack",
+            "pages_startup": "check_recorded record_of",
             "value": "LargeValues",
             "visit": "key_fingerprint",
         },

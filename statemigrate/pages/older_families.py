@@ -17,8 +17,8 @@ from statemigrate.deployment import (
 from statemigrate.migration import Lineage
 from statemigrate.native import SparkCheckpoint, older_families, unknown_family, unscripted
 from statemigrate.pages.columns import read
-from statemigrate.pages.rows import BUCKET
-from statemigrate.pages.startup import contents_of_pages, pages_in, record_of, stored_in
+from statemigrate.pages.packed_rows import BUCKET
+from statemigrate.pages.pages_startup import contents_of_pages, pages_in, record_of, stored_in
 from statemigrate.pages.visit import key_fingerprint
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from statemigrate.deployment import Declared
 from statemigrate.formats import plain_values
-from statemigrate.pages.deployed import PagedDeployment
-from statemigrate.pages.families import PageStores
-from statemigrate.pages.rows import arrow_schema, rows_of, unpacked
+from statemigrate.pages.deployed_pages import PagedDeployment
+from statemigrate.pages.packed_rows import arrow_schema, rows_of, unpacked
+from statemigrate.pages.page_families import PageStores
 from statemigrate.processor import (
     BatchProcessor,
     ColumnState,
@@ -35,7 +35,7 @@ class PageTables:
     """Calls a batch processor for the keys of a page that have rows.
 
     ``rows`` is the type of the stream's rows. In event time they come one by one, else packed by
-    `statemigrate.pages.rows.pack`.
+    `statemigrate.pages.packed_rows.pack`.
     """
 
     def __init__(

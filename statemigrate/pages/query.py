@@ -24,9 +24,9 @@ from statemigrate.native import (
     whole,
     with_control,
 )
-from statemigrate.pages.deployed import TimeMode
-from statemigrate.pages.rows import BUCKET, PACKED, pack, packed_output
-from statemigrate.pages.startup import checked, initial_state, with_bucket
+from statemigrate.pages.deployed_pages import TimeMode
+from statemigrate.pages.packed_rows import BUCKET, PACKED, pack, packed_output
+from statemigrate.pages.pages_startup import checked, initial_state, with_bucket
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor import (
     PROCESSORS,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
     from pyspark.sql.types import StructType
 
-    from statemigrate.pages.deployed import PagedDeployment
+    from statemigrate.pages.deployed_pages import PagedDeployment
 
 
 _MOST_PAGES = 1_000_000

@@ -15,11 +15,11 @@ from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
 from statemigrate.deployment import Declared
 from statemigrate.native import Arrived, Stopwatch
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.deployed import PagedDeployment, PagedHandle, PageTimers, declare
-from statemigrate.pages.families import FINGERPRINT, PageStores
+from statemigrate.pages.deployed_pages import PagedDeployment, PagedHandle, PageTimers, declare
+from statemigrate.pages.packed_rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import FINGERPRINT, PageStores
 from statemigrate.pages.page_tables import PageTables
-from statemigrate.pages.rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.value import LargeValues, page_value
 from statemigrate.processor import (
     BatchProcessor,

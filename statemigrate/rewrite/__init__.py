@@ -10,9 +10,8 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.rewrite.aggregates import AggregateFunction, KnownFunctions
-    from statemigrate.rewrite.checks import refuse_unsupported
     from statemigrate.rewrite.column_pairing import FamilyAddress, operator_name, store_families
-    from statemigrate.rewrite.families import (
+    from statemigrate.rewrite.family_plans import (
         Paging,
         ScriptedFamily,
         VariablesLayout,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.fork import Fork, fork, fork_batches, fork_state, fork_with_state
     from statemigrate.rewrite.meaning_questions import key_questions, window_questions
     from statemigrate.rewrite.origin import OldCheckpoint, Target
-    from statemigrate.rewrite.plan import RewritePlan, laid_out, make_plan
     from statemigrate.rewrite.plan_document import plan_document
     from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, PlanExpression
     from statemigrate.rewrite.probe import (
@@ -46,16 +44,19 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.probe_facts import OperatorFact
     from statemigrate.rewrite.python_code import python_releases, without_bytecode
     from statemigrate.rewrite.questions import EXPIRES, OF_TABLES, Question, RewriteAnswers
-    from statemigrate.rewrite.reading import StateReader, rewriting_session
-    from statemigrate.rewrite.report import RewriteReport, find_report, read_report
+    from statemigrate.rewrite.rewrite_plan import RewritePlan, laid_out, make_plan
+    from statemigrate.rewrite.rewrite_refusals import refuse_unsupported
+    from statemigrate.rewrite.rewrite_report import RewriteReport, find_report, read_report
     from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
-    from statemigrate.rewrite.scripts import RewriteScripts, Scripted, StoreScripts
+    from statemigrate.rewrite.script_ways import RewriteScripts, Scripted, StoreScripts
     from statemigrate.rewrite.seed import Seed, find_seeds, only_store, seed_script, seeded_stores
     from statemigrate.rewrite.seed_rows import BATCH, SeedTables, before_seeding, check_tables
     from statemigrate.rewrite.seed_tables import SeedTable, is_json
     from statemigrate.rewrite.source_logs import check_offsets
     from statemigrate.rewrite.sources import NewSources, RewriteOptions
+    from statemigrate.rewrite.spark_reader import StateReader, rewriting_session
     from statemigrate.rewrite.state_schemas import StateSchema, probed_schemas, state_ddl
+    from statemigrate.rewrite.store_writers import StoreAddress, StoreFiles
     from statemigrate.rewrite.stream_plan import PlanMeaning, StreamWriter, plan_meaning
     from statemigrate.rewrite.verify import Verified, verify_files
     from statemigrate.rewrite.window_columns import (
@@ -72,21 +73,20 @@ if TYPE_CHECKING:
         WindowFinding,
         window_from_json,
     )
-    from statemigrate.rewrite.writing import StoreAddress, StoreFiles
 else:
     make_face(
         __name__,
         {
             "aggregates": "AggregateFunction KnownFunctions",
-            "checks": "refuse_unsupported",
+            "rewrite_refusals": "refuse_unsupported",
             "column_pairing": "FamilyAddress operator_name store_families",
-            "families": "Paging ScriptedFamily VariablesLayout has_functions written_name",
+            "family_plans": "Paging ScriptedFamily VariablesLayout has_functions written_name",
             "forgotten_rows": "ForgottenFamilyRows ForgottenRows RestoredCheckpoint with_forgotten",
             "forgotten_sources": "find_sources",
             "fork": "Fork fork fork_batches fork_state fork_with_state",
             "meaning_questions": "key_questions window_questions",
             "origin": "OldCheckpoint Target",
-            "plan": "RewritePlan laid_out make_plan",
+            "rewrite_plan": "RewritePlan laid_out make_plan",
             "plan_document": "plan_document",
             "plan_tree": "ATTRIBUTE LITERAL PlanExpression",
             "probe": (
@@ -96,10 +96,10 @@ else:
             "probe_facts": "OperatorFact",
             "python_code": "python_releases without_bytecode",
             "questions": "EXPIRES OF_TABLES Question RewriteAnswers",
-            "reading": "StateReader rewriting_session",
-            "report": "RewriteReport find_report read_report",
+            "spark_reader": "StateReader rewriting_session",
+            "rewrite_report": "RewriteReport find_report read_report",
             "run": "Progress check_stopped doubts run_plan",
-            "scripts": "RewriteScripts Scripted StoreScripts",
+            "script_ways": "RewriteScripts Scripted StoreScripts",
             "seed": "Seed find_seeds only_store seed_script seeded_stores",
             "seed_rows": "BATCH SeedTables before_seeding check_tables",
             "seed_tables": "SeedTable is_json",
@@ -112,6 +112,6 @@ else:
                 "NewWindows ObservedWindows changed_keys find_windows observe_windows"
             ),
             "windows": "KeyMeaning Meanings TimeWindow WindowFinding window_from_json",
-            "writing": "StoreAddress StoreFiles",
+            "store_writers": "StoreAddress StoreFiles",
         },
     )

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows import SEED, XXHASH64, hash_of
 from statemigrate.formats import has_maps
-from statemigrate.rewrite.report import Checksum
+from statemigrate.rewrite.rewrite_report import Checksum
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -26,7 +26,7 @@ from statemigrate.pages import is_large
 from statemigrate.rewrite.arrow_types import row_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.family_plans import (
     ChangedFamily,
     ContinuedFamily,
     JoinedFamily,
@@ -38,10 +38,10 @@ from statemigrate.rewrite.fields import StructChange, match_fields
 from statemigrate.rewrite.matching import plan_families
 from statemigrate.rewrite.partitioning import partition_of
 from statemigrate.rewrite.questions import RewriteAnswers, plain_start
-from statemigrate.rewrite.reading import RowReader, StateReader
 from statemigrate.rewrite.record import FieldSource, field_sources
-from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport
-from statemigrate.rewrite.scripts import RewriteScripts, Scripted
+from statemigrate.rewrite.rewrite_report import Checksum, FamilyReport, RewriteReport
+from statemigrate.rewrite.script_ways import RewriteScripts, Scripted
+from statemigrate.rewrite.spark_reader import RowReader, StateReader
 from statemigrate.rewrite.transform import Changes, unwrapped, wrapped_again
 from statemigrate.rewrite.verify_findings import Found, LoadedState, MadePages, ScriptsAgain
 

@@ -35,9 +35,9 @@ from statemigrate.rewrite.partitioning import (
     rows_in,
     run_steps,
 )
-from statemigrate.rewrite.reading import StateReader
-from statemigrate.rewrite.report import Checksum
-from statemigrate.rewrite.writing import PartitionTask
+from statemigrate.rewrite.rewrite_report import Checksum
+from statemigrate.rewrite.spark_reader import StateReader
+from statemigrate.rewrite.store_writers import PartitionTask
 from statemigrate.state import Batches, CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class FileReader:
         )
 
     def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
-        """See `statemigrate.rewrite.reading.RowReader`.
+        """See `statemigrate.rewrite.spark_reader.RowReader`.
 
         An error of a task is raised where the rows are used.
         """

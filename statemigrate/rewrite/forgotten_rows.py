@@ -46,15 +46,15 @@ from statemigrate.rewrite.forgotten_sources import (
 )
 from statemigrate.rewrite.operator import Copies
 from statemigrate.rewrite.origin import RESTORED, OldCheckpoint
-from statemigrate.rewrite.plan import RewritePlan
-from statemigrate.rewrite.reading import (
+from statemigrate.rewrite.rewrite_plan import RewritePlan
+from statemigrate.rewrite.rewrite_report import Checksum
+from statemigrate.rewrite.spark_reader import (
     RowReader,
     StateReader,
     collected_by_one_task,
     frame_of,
     rewriting_session,
 )
-from statemigrate.rewrite.report import Checksum
 from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native import ForgottenFamily, column_families
 from statemigrate.rewrite.column_pairing import FamilyAddress
 from statemigrate.rewrite.origin import RESTORED
-from statemigrate.rewrite.report import Checksum
+from statemigrate.rewrite.rewrite_report import Checksum
 
 _FORMAT = 1
 _SUM = {"rows": int, "checksum": str}

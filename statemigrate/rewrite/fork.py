@@ -78,8 +78,8 @@ from statemigrate.rewrite.claims import (
     claimed_folders,
     making_checkpoint,
 )
-from statemigrate.rewrite.families import is_written_name
-from statemigrate.rewrite.scripts import Scripted
+from statemigrate.rewrite.family_plans import is_written_name
+from statemigrate.rewrite.script_ways import Scripted
 from statemigrate.rewrite.source_logs import SourceFiles, source_files
 
 # The log in a new checkpoint: what was noted up to its batch, and how it was made.

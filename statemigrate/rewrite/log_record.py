@@ -19,7 +19,7 @@ from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.files import Files, Maybe, Table
 
 if TYPE_CHECKING:
-    from statemigrate.rewrite.plan import RewritePlan
+    from statemigrate.rewrite.rewrite_plan import RewritePlan
 
 
 _FOLDERS = ("offsets/", "commits/", "sources/")

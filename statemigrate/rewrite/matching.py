@@ -28,7 +28,7 @@ from statemigrate.rewrite.column_pairing import (
     old_families,
     part_of,
 )
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.family_plans import (
     CountFamily,
     DerivedFamily,
     FamilyPlan,
@@ -52,7 +52,7 @@ from statemigrate.rewrite.fields import (
     match_fields,
     takes_of_parts,
 )
-from statemigrate.rewrite.scripts import RewriteScripts, Scripted
+from statemigrate.rewrite.script_ways import RewriteScripts, Scripted
 
 
 def plan_families(

@@ -18,7 +18,7 @@ from statemigrate.rewrite.aggregate_pairing import (
     PlacedFunction,
 )
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.families import FunctionRows
+from statemigrate.rewrite.family_plans import FunctionRows
 from statemigrate.rewrite.questions import UNKNOWN, Asked, Question, buffer_start, plain_start
 from statemigrate.rewrite.windows import (
     ChangedKey,

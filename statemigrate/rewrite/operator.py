@@ -12,8 +12,8 @@ from statemigrate.checkpoint.operators import OperatorShape, partition_columns, 
 from statemigrate.files import Files, local_path
 from statemigrate.rewrite.checksums import RowsChecksum, hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused, store_families
-from statemigrate.rewrite.entries import MERGED, ORIGINS, change_task
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.entry_functions import MERGED, ORIGINS, change_task
+from statemigrate.rewrite.family_plans import (
     ChangedFamily,
     DerivedFamily,
     EntryFamily,
@@ -35,11 +35,11 @@ from statemigrate.rewrite.file_reading import (
 )
 from statemigrate.rewrite.fork import copy_files, state_files
 from statemigrate.rewrite.partitioning import BLOCKS, FamilySurvey, Placing, partition_of, survey
-from statemigrate.rewrite.plan import ContinuedOperator, OperatorPlan, RewritePlan
-from statemigrate.rewrite.reading import RowReader
-from statemigrate.rewrite.report import Checksum, FamilyReport
+from statemigrate.rewrite.rewrite_plan import ContinuedOperator, OperatorPlan, RewritePlan
+from statemigrate.rewrite.rewrite_report import Checksum, FamilyReport
+from statemigrate.rewrite.spark_reader import RowReader
+from statemigrate.rewrite.store_writers import SCHEMA, PartitionTask, Written, deliver
 from statemigrate.rewrite.transform import Changes
-from statemigrate.rewrite.writing import SCHEMA, PartitionTask, Written, deliver
 from statemigrate.state import CarriesErrors, reraising_worker_errors
 
 if TYPE_CHECKING:

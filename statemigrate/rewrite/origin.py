@@ -22,16 +22,16 @@ from statemigrate.rewrite.claims import (
     is_claim,
     making_checkpoint,
 )
-from statemigrate.rewrite.families import is_written_name
+from statemigrate.rewrite.family_plans import is_written_name
 from statemigrate.rewrite.file_reading import FileReader
 from statemigrate.rewrite.fork import making, own_files
 from statemigrate.rewrite.operator import Copies, copied_operators
 from statemigrate.rewrite.pages import reader_of
-from statemigrate.rewrite.plan import RewritePlan
-from statemigrate.rewrite.reading import RowReader, StateReader, rewriting_session
-from statemigrate.rewrite.report import REPORT, FamilyReport, family_json, read_family
-from statemigrate.rewrite.scripts import noted_stores
+from statemigrate.rewrite.rewrite_plan import RewritePlan
+from statemigrate.rewrite.rewrite_report import REPORT, FamilyReport, family_json, read_family
+from statemigrate.rewrite.script_ways import noted_stores
 from statemigrate.rewrite.source_logs import retained_logs, taken_logs
+from statemigrate.rewrite.spark_reader import RowReader, StateReader, rewriting_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

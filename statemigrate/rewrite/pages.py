@@ -53,10 +53,10 @@ from statemigrate.rewrite.arrow_types import (
     value_type,
 )
 from statemigrate.rewrite.column_pairing import FamilyAddress, all_families
-from statemigrate.rewrite.entries import MERGED, ORIGINS
-from statemigrate.rewrite.families import PagedFamily, Paging
+from statemigrate.rewrite.entry_functions import MERGED, ORIGINS
+from statemigrate.rewrite.family_plans import PagedFamily, Paging
 from statemigrate.rewrite.partitioning import misplaced_error, partition_of
-from statemigrate.rewrite.reading import RowReader
+from statemigrate.rewrite.spark_reader import RowReader
 from statemigrate.state import LARGE_VALUES, CarriesErrors, KeyColumns, StoredPages, arrow_rows
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class PagesReader:
     operator: OperatorShape
 
     def rows(self, operator: OperatorShape, place: FamilyAddress) -> DataFrame:
-        """See `statemigrate.rewrite.reading.RowReader`.
+        """See `statemigrate.rewrite.spark_reader.RowReader`.
 
         An error that it tells of is raised where the rows are used: `PageError`,
         `CorruptFileError`, and `RewriteError` for a page or a key that is not where it must be.

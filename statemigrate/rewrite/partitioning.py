@@ -20,9 +20,9 @@ from statemigrate.checkpoint.operators import OperatorShape, partition_columns
 from statemigrate.errors import RewriteError, shown
 from statemigrate.rewrite.checksums import NAMES, hashes, hashes_of, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.rewrite.entries import MERGED, ORIGINS
-from statemigrate.rewrite.reading import collected_by_one_task
-from statemigrate.rewrite.report import Checksum
+from statemigrate.rewrite.entry_functions import MERGED, ORIGINS
+from statemigrate.rewrite.rewrite_report import Checksum
+from statemigrate.rewrite.spark_reader import collected_by_one_task
 from statemigrate.state import Batches, reraising_worker_errors
 
 if TYPE_CHECKING:

@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from statemigrate.rewrite.column_pairing import family_label
-from statemigrate.rewrite.families import CombinedFamily, FamilyPlan, FunctionRows, MatchedFamily
+from statemigrate.rewrite.family_plans import (
+    CombinedFamily,
+    FamilyPlan,
+    FunctionRows,
+    MatchedFamily,
+)
 from statemigrate.rewrite.fields import FieldOrigin, StructChange
-from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.rewrite_plan import OperatorPlan, RewritePlan
 from statemigrate.rewrite.windows import WindowFinding
 
 

@@ -26,7 +26,7 @@ from statemigrate.rewrite.column_pairing import (
     operator_name,
     store_families,
 )
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.family_plans import (
     ContinuedFamily,
     FamilyPlan,
     FunctionRows,

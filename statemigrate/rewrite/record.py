@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.aggregate_pairing import PlacedFunction
-from statemigrate.rewrite.families import FamilyPlan, FunctionRows
+from statemigrate.rewrite.family_plans import FamilyPlan, FunctionRows
 
 if TYPE_CHECKING:
     pass

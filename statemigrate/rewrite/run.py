@@ -29,15 +29,15 @@ from statemigrate.checkpoint.stores import read_snapshot
 from statemigrate.errors import RewriteError
 from statemigrate.files import FileEntry, Files, has_jvm, local_path
 from statemigrate.native import uri_of, whole
-from statemigrate.rewrite.families import DerivedFamily
+from statemigrate.rewrite.family_plans import DerivedFamily
 from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.operator import OperatorRun, Read
 from statemigrate.rewrite.origin import Begun, Origin, Target
 from statemigrate.rewrite.partitioning import survey
-from statemigrate.rewrite.plan import RewritePlan
-from statemigrate.rewrite.reading import StateReader, rewriting_session
 from statemigrate.rewrite.record import check_functions, functions_document
-from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport, ScriptsRun
+from statemigrate.rewrite.rewrite_plan import RewritePlan
+from statemigrate.rewrite.rewrite_report import Checksum, FamilyReport, RewriteReport, ScriptsRun
+from statemigrate.rewrite.spark_reader import StateReader, rewriting_session
 from statemigrate.rewrite.window_columns import windows_in
 from statemigrate.rewrite.windows import WindowFinding
 

@@ -25,9 +25,9 @@ from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.formats import struct_from_json
 from statemigrate.migration import Lineage
 from statemigrate.rewrite.column_pairing import FamilyAddress, all_families, operator_name
-from statemigrate.rewrite.families import MatchedRows
+from statemigrate.rewrite.family_plans import MatchedRows
 from statemigrate.rewrite.fields import StructChange, match_fields
-from statemigrate.rewrite.scripts import Scripted, scripted_from
+from statemigrate.rewrite.script_ways import Scripted, scripted_from
 from statemigrate.rewrite.seed_tables import EXPIRES, SeedTable, TakenField, Taking, struct_json
 
 if TYPE_CHECKING:

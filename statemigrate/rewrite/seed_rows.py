@@ -21,19 +21,19 @@ from statemigrate.native import RECORD, record_document
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes, summed, sums
 from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.rewrite.entries import FieldChanges, with_fields
-from statemigrate.rewrite.families import MatchedRows, is_aggregation
+from statemigrate.rewrite.entry_functions import FieldChanges, with_fields
+from statemigrate.rewrite.family_plans import MatchedRows, is_aggregation
 from statemigrate.rewrite.fork import making
 from statemigrate.rewrite.operator import Copies
 from statemigrate.rewrite.partitioning import partition_of
-from statemigrate.rewrite.plan import RewritePlan
 from statemigrate.rewrite.questions import is_never_null
-from statemigrate.rewrite.reading import RowReader
-from statemigrate.rewrite.report import Checksum
-from statemigrate.rewrite.scripts import noted_stores
+from statemigrate.rewrite.rewrite_plan import RewritePlan
+from statemigrate.rewrite.rewrite_report import Checksum
+from statemigrate.rewrite.script_ways import noted_stores
 from statemigrate.rewrite.seed import TIMER_KEY, Seed, seeded_operators
 from statemigrate.rewrite.seed_tables import milliseconds_of, missing_timestamp, struct_of
 from statemigrate.rewrite.source_logs import taken_logs
+from statemigrate.rewrite.spark_reader import RowReader
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -25,7 +25,7 @@ from statemigrate.checkpoint.logs import (
 from statemigrate.errors import CorruptFileError, RewriteError, UnsupportedError
 from statemigrate.files import FileEntry, Files, parse_json
 from statemigrate.native import CONTROL, uri_of, within_checkpoint
-from statemigrate.rewrite.plan import RewritePlan
+from statemigrate.rewrite.rewrite_plan import RewritePlan
 from statemigrate.rewrite.sources import SourcePlan
 
 if TYPE_CHECKING:

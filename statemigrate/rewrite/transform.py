@@ -26,7 +26,7 @@ from statemigrate.migration import Stage, stages_of
 from statemigrate.rewrite.arrow_types import row_type, value_type
 from statemigrate.rewrite.checksums import hashes
 from statemigrate.rewrite.column_pairing import FamilyAddress, part_of
-from statemigrate.rewrite.entries import (
+from statemigrate.rewrite.entry_functions import (
     EXPIRES,
     MERGED,
     ORIGINS,
@@ -37,7 +37,7 @@ from statemigrate.rewrite.entries import (
     TableTask,
     with_fields,
 )
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.family_plans import (
     ChangedFamily,
     ContinuedFamily,
     CountFamily,
@@ -56,8 +56,8 @@ from statemigrate.rewrite.families import (
 )
 from statemigrate.rewrite.fields import owned_fields
 from statemigrate.rewrite.pages import Parts, large_values, page_timers, pages_of
-from statemigrate.rewrite.reading import RowReader
-from statemigrate.rewrite.scripts import Scripted
+from statemigrate.rewrite.script_ways import Scripted
+from statemigrate.rewrite.spark_reader import RowReader
 from statemigrate.state import CarriesErrors
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
 from statemigrate.rewrite.derived_rows import Derivation, join_problems
 from statemigrate.rewrite.forgotten_sources import RestoredFamily, read_restored, without_families
 from statemigrate.rewrite.partitioning import FamilySurvey, survey
-from statemigrate.rewrite.reading import RowReader, StateReader, rewriting_session
-from statemigrate.rewrite.report import Checksum, FamilyReport, RewriteReport, read_report
+from statemigrate.rewrite.rewrite_report import Checksum, FamilyReport, RewriteReport, read_report
+from statemigrate.rewrite.spark_reader import RowReader, StateReader, rewriting_session
 from statemigrate.rewrite.verify_findings import (
     Found,
     LoadedState,

@@ -24,12 +24,12 @@ from statemigrate.files import Files
 from statemigrate.migration import Lineage
 from statemigrate.native import ATTEMPTS, StoreRecord, is_pages, name_in, paged_names
 from statemigrate.pages import PagesRecord, read_pages_record, record_name
-from statemigrate.rewrite.families import Paging, written_name
+from statemigrate.rewrite.family_plans import Paging, written_name
 from statemigrate.rewrite.pages import reader_of
 from statemigrate.rewrite.probe import operator_with
-from statemigrate.rewrite.reading import RowReader, StateReader
-from statemigrate.rewrite.report import RewriteReport, ScriptsRun
-from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
+from statemigrate.rewrite.rewrite_report import RewriteReport, ScriptsRun
+from statemigrate.rewrite.script_ways import RewriteScripts, StoreScripts
+from statemigrate.rewrite.spark_reader import RowReader, StateReader
 from statemigrate.state import reraising_worker_errors
 
 if TYPE_CHECKING:

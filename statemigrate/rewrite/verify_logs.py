@@ -26,7 +26,7 @@ from statemigrate.errors import CheckpointError, StorageError
 from statemigrate.files import Files, parse_json
 from statemigrate.native import before_adoptions, within_checkpoint
 from statemigrate.rewrite.log_record import LogRecord, SourceRecord, TakenFiles
-from statemigrate.rewrite.report import RewriteReport
+from statemigrate.rewrite.rewrite_report import RewriteReport
 from statemigrate.rewrite.verify_findings import Found
 
 _LARGEST = 1 << 30

@@ -17,15 +17,15 @@ from statemigrate.checkpoint.operators import (
     labels,
 )
 from statemigrate.rewrite.column_pairing import FamilyAddress, store_families
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.family_plans import (
     ContinuedFamily,
     FamilyPlan,
     MatchedEntries,
     MatchedFamily,
     ScriptedFamily,
 )
-from statemigrate.rewrite.plan import OperatorPlan, RewritePlan
-from statemigrate.rewrite.reading import RowReader, collected_by_one_task
+from statemigrate.rewrite.rewrite_plan import OperatorPlan, RewritePlan
+from statemigrate.rewrite.spark_reader import RowReader, collected_by_one_task
 from statemigrate.rewrite.windows import (
     ChangedKey,
     KeyMeaning,

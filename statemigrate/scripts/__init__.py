@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from statemigrate.scripts.heads import differing_heads, read_heads, write_head, write_heads
     from statemigrate.scripts.lens_text import DeclaredScript, declared
     from statemigrate.scripts.loading import Script, load, script_files
-    from statemigrate.scripts.reading import read
-    from statemigrate.scripts.rebase import RebasedScript, rebased
+    from statemigrate.scripts.rebased_branch import RebasedScript, rebased
     from statemigrate.scripts.rekeying import ColumnSource, KeyChange, Merging
+    from statemigrate.scripts.script_reader import read
     from statemigrate.scripts.source import quoted
     from statemigrate.scripts.squashing import (
         FOLDER,
@@ -43,8 +43,8 @@ else:
             "heads": "differing_heads read_heads write_head write_heads",
             "lens_text": "DeclaredScript declared",
             "loading": "Script load script_files",
-            "reading": "read",
-            "rebase": "RebasedScript rebased",
+            "script_reader": "read",
+            "rebased_branch": "RebasedScript rebased",
             "rekeying": "ColumnSource KeyChange Merging",
             "source": "quoted",
             "squashing": "FOLDER SquashedScript copied_files of_functions of_lenses parts_up_to",

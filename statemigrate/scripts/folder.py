@@ -137,7 +137,7 @@ class ScriptFolder:
         where they were read already.
         """
         # Imports alembic, and with it SQLAlchemy, which takes longer than reading scripts.
-        from statemigrate.scripts.writing import write_script
+        from statemigrate.scripts.new_script_text import write_script
 
         found = scripts or self.survey()
         found.require(check_store_name(store))

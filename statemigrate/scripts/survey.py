@@ -18,7 +18,7 @@ from statemigrate.errors import (
 from statemigrate.migration import Lineage, Migration, chain_faults
 from statemigrate.quoting import argument
 from statemigrate.scripts.loading import Script, load, script_files
-from statemigrate.scripts.reading import faults_in, read
+from statemigrate.scripts.script_reader import faults_in, read
 
 # What is wrong between the scripts of a folder, whatever stores they are for.
 

@@ -10,7 +10,6 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.state.embedded import EmbeddedState
-    from statemigrate.state.entries import StoreEntries, keys_from_texts
     from statemigrate.state.open import (
         Scripts,
         applied_by,
@@ -41,15 +40,16 @@ if TYPE_CHECKING:
         stored_store,
     )
     from statemigrate.state.spark_operators import arrow_rows, stored_revision
-    from statemigrate.state.sql import SqlError
+    from statemigrate.state.sql_tables import SqlError
     from statemigrate.state.table_stores import StoreRows
     from statemigrate.state.tables import StateTable, StateTables, compared, open_state, selected
+    from statemigrate.state.target_entries import StoreEntries, keys_from_texts
 else:
     make_face(
         __name__,
         {
             "embedded": "EmbeddedState",
-            "entries": "StoreEntries keys_from_texts",
+            "target_entries": "StoreEntries keys_from_texts",
             "open": (
                 "Scripts applied_by directory_of engine_of is_embedded open_committed "
                 "require_own_state require_scripted require_store"
@@ -61,7 +61,7 @@ else:
                 "no_such_store planned reported_stores reraising_worker_errors stored_store"
             ),
             "spark_operators": "arrow_rows stored_revision",
-            "sql": "SqlError",
+            "sql_tables": "SqlError",
             "table_stores": "StoreRows",
             "tables": "StateTable StateTables compared open_state selected",
         },

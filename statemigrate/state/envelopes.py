@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint.operators import GROUP_STATE
-from statemigrate.state.rows import UserRows
+from statemigrate.state.user_rows import UserRows
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.migration import Lineage
 from statemigrate.native import StoreRecord, lineage_of, read_record, stored_envelopes
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
-from statemigrate.state.rows import UserRows
 from statemigrate.state.spark_operators import EnvelopeValues
+from statemigrate.state.user_rows import UserRows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

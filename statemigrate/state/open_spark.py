@@ -18,10 +18,10 @@ from statemigrate.files import Remembered
 from statemigrate.migration import Lineage
 from statemigrate.native import StoreRecord, check_listed, read_record, read_stores, several
 from statemigrate.state.project import Project
-from statemigrate.state.rows import UserRows
 from statemigrate.state.spark import CombinedState, OperatorState, SparkState
 from statemigrate.state.spark_operators import OperatorRows, StructValues
 from statemigrate.state.stored_checkpoint import StoredCheckpoint
+from statemigrate.state.user_rows import UserRows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -27,7 +27,7 @@ from statemigrate.pages import (
     key_fingerprint,
 )
 from statemigrate.processor import TupleCodec, TupleKeyCodec
-from statemigrate.state.rows import UserRows, begins_with, timestamps
+from statemigrate.state.user_rows import UserRows, begins_with, timestamps
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

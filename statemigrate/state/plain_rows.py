@@ -22,7 +22,7 @@ from statemigrate.processor import TupleKeyCodec, shown_key
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.envelopes import EnvelopesOf
 from statemigrate.state.page_entries import EntryRows
-from statemigrate.state.rows import begins_with
+from statemigrate.state.user_rows import begins_with
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -34,8 +34,8 @@ from statemigrate.state.protocol import (
     no_tick,
     ticking,
 )
-from statemigrate.state.rows import one_value
 from statemigrate.state.spark_operators import KeyRows, arrow_rows, combined_stores
+from statemigrate.state.user_rows import one_value
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -23,8 +23,8 @@ from statemigrate.formats.struct import shape_of
 from statemigrate.migration import BASE, FEW, Lineage
 from statemigrate.native import StoreRecord, read_record
 from statemigrate.quoting import argument
-from statemigrate.state.rows import UserRows
 from statemigrate.state.stored_checkpoint import StoredCheckpoint
+from statemigrate.state.user_rows import UserRows
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -10,7 +10,7 @@ from statemigrate.checkpoint.operators import GROUP_STATE, OperatorShape
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Remembered, files_to_read
 from statemigrate.native import SparkCheckpoint, Which
-from statemigrate.state.rows import UserRows
+from statemigrate.state.user_rows import UserRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ import pyarrow as pa
 from statemigrate.checkpoint import differing
 from statemigrate.errors import StartupError
 from statemigrate.formats import plain_array, plain_rows
-from statemigrate.state.rows import UserRows
 from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
 from statemigrate.state.table_stores import StorePart, StoreRows
+from statemigrate.state.user_rows import UserRows
 
 CHANGE, BEFORE = "_change", "_before"
 _ADDED, _REMOVED, _CHANGED, _FIRST = "added", "removed", "changed", "first"

@@ -14,8 +14,8 @@ from statemigrate.checkpoint.operators import StructJson
 from statemigrate.checkpoint.rows import arrow_array, arrow_schema
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Mask, plain_values
-from statemigrate.state.rows import EXPIRES_AT, one_value, repeated
 from statemigrate.state.table_stores import StorePart
+from statemigrate.state.user_rows import EXPIRES_AT, one_value, repeated
 
 PARTITION, REVISION, INDEX = "_partition", "_revision", "_index"
 EXPIRY, BATCH = "_expires_at", "_batch"

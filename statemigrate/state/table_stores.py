@@ -26,7 +26,7 @@ from statemigrate.formats import Format, plain_values
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
-from statemigrate.state.rows import UserRows, is_variable
+from statemigrate.state.user_rows import UserRows, is_variable
 
 if TYPE_CHECKING:
     from statemigrate.formats import Format
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class FamilyRows(Protocol):
-    """The rows of one family; see `statemigrate.state.rows.UserRows`."""
+    """The rows of one family; see `statemigrate.state.user_rows.UserRows`."""
 
     @property
     def key(self) -> StructJson:

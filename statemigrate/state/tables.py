@@ -19,14 +19,14 @@ from statemigrate.files import Remembered, files_to_read
 from statemigrate.formats import Mask, plain_rows
 from statemigrate.native import is_missing
 from statemigrate.quoting import html_text
-from statemigrate.state.entries import StoreEntries, keys_from_texts
 from statemigrate.state.open import engine_of, require_scripted
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import Entry
-from statemigrate.state.sql import SqlError
+from statemigrate.state.sql_tables import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
 from statemigrate.state.table_stores import Catalog, SparkCatalog, StoreRows
+from statemigrate.state.target_entries import StoreEntries, keys_from_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,7 +134,7 @@ class StateTables:
 
         It can open no file, and its settings are locked. Needs ``pip install statemigrate[sql]``.
         """
-        from statemigrate.state.sql import connected
+        from statemigrate.state.sql_tables import connected
 
         return connected(self.tables)
 
@@ -450,7 +450,7 @@ def selected(query: str, state: StateTables | None, named: Mapping[str, StateTab
 
     Raises as `StateTables.sql`, and what reading the rows raised.
     """
-    from statemigrate.state.sql import select
+    from statemigrate.state.sql_tables import select
 
     every = [*named.values(), *([] if state is None else [state])]
     for each in every:

@@ -11,7 +11,7 @@ from statemigrate.files import LocalFiles
 from statemigrate.rewrite.column_pairing import store_families as families_of
 from statemigrate.rewrite.file_reading import FileReader, survey_stored
 from statemigrate.rewrite.partitioning import survey
-from statemigrate.rewrite.reading import StateReader, rewriting_session
+from statemigrate.rewrite.spark_reader import StateReader, rewriting_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 

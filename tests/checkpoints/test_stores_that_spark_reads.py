@@ -13,7 +13,7 @@ from statemigrate.checkpoint.stores.files import hdfs_version, store_folder
 from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.rocksdb_writing import RocksDBStore
-from statemigrate.rewrite.writing import HdfsStore
+from statemigrate.rewrite.store_writers import HdfsStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

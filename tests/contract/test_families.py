@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, example, given, settings
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.database import Database
-from statemigrate.embedded.families import RocksFamily, RocksListFamily
 from statemigrate.embedded.replaced_values import records
+from statemigrate.embedded.rocksdb_families import RocksFamily, RocksListFamily
 from statemigrate.errors import PageError, ValueMismatchError
 from statemigrate.families import EncodedBlockFamily, MemoryFamily, MemoryListFamily, Span
 from statemigrate.formats import Struct
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.families import PageFamily, PageListFamily, fingerprint
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import PageFamily, PageListFamily, fingerprint
 
 FORMAT = Struct("n BIGINT, s STRING")
 # Bytes at which ranges and prefixes go wrong.

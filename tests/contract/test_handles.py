@@ -35,11 +35,11 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
 from statemigrate.native.control_rows import MARKER
-from statemigrate.native.deployed import Deployed
-from statemigrate.native.families import NativeMapFamily
+from statemigrate.native.deployed_variables import Deployed
+from statemigrate.native.variable_families import NativeMapFamily
 from statemigrate.native.worker import NativeHandle, VariableStores
-from statemigrate.pages.deployed import PagedDeployment
-from statemigrate.pages.rows import BUCKET, Unpacking, pack
+from statemigrate.pages.deployed_pages import PagedDeployment
+from statemigrate.pages.packed_rows import BUCKET, Unpacking, pack
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.keys import TupleKeyCodec
 

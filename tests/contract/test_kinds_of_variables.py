@@ -16,7 +16,7 @@ from support.spark_variables import SparkVariables
 from statemigrate.deployment import VARIABLE_KINDS, DeploymentSettings
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, lens, rename, scale
-from statemigrate.native.deployed import Deployed
+from statemigrate.native.deployed_variables import Deployed
 from statemigrate.native.worker import NativeHandle
 from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.processor.rows import TupleCodec

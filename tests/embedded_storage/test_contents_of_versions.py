@@ -19,11 +19,11 @@ from statemigrate.access import DualAccess
 from statemigrate.budget import Budget, run_chunk
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.content_hash import contents_of
-from statemigrate.embedded.families import RocksFamily
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.embedded.replaced_values import Lookup, contents_in
 from statemigrate.embedded.restore import open_at
+from statemigrate.embedded.rocksdb_families import RocksFamily
 from statemigrate.embedded.versions import same_contents
 from statemigrate.families import Source, Span
 from statemigrate.formats import Struct

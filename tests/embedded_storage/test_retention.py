@@ -7,9 +7,9 @@ import pytest
 from support.partitions import as_first_release, batch, contents, files
 
 from statemigrate.embedded.batches import Batches, Engine
+from statemigrate.embedded.embedded_options import EmbeddedOptions
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
-from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.partition import PartitionPaths
 from statemigrate.embedded.retention import DAY, remove_old_versions
 from statemigrate.embedded.versions import publish_manifest

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import statemigrate
 from statemigrate import status_page
-from statemigrate.cli.dry_run import print_report
+from statemigrate.cli.dry_run_command import print_report
 from statemigrate.cli.options import Settings
 from statemigrate.cli.output import (
     print_error,
@@ -319,7 +319,7 @@ OWN_COLUMNS = {
     "rewrite/checksums.py: name",
     "rewrite/partitioning.py: key",
     "rewrite/window_columns.py: part",
-    "rewrite/entries.py: name",
+    "rewrite/entry_functions.py: name",
 }
 """Names of columns that are the tool's own: ``key``, ``value``, and numbers."""
 

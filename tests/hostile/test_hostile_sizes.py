@@ -13,8 +13,8 @@ import pytest
 
 from statemigrate import open_state, status
 from statemigrate.checkpoint.codecs import decompressed
+from statemigrate.checkpoint.codecs.byte_reader import PIECE
 from statemigrate.checkpoint.codecs.lz4 import Writer, checksum_of
-from statemigrate.checkpoint.codecs.reading import PIECE
 from statemigrate.checkpoint.logs.settings import CODEC
 from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.hdfs_state import HdfsState

@@ -239,7 +239,7 @@ def test_two_looks_at_what_does_not_move_say_so(half, monkeypatch):
 def test_a_key_that_is_no_number_is_said(spark, tmp_path):
     from pyspark.sql.types import StructType
 
-    from statemigrate.state.entries import key_from_texts
+    from statemigrate.state.target_entries import key_from_texts
 
     columns = StructType.fromDDL("id INT, day DATE, name STRING")
     import datetime as dt

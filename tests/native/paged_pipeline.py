@@ -14,10 +14,10 @@ import statemigrate
 from statemigrate.families import Span
 from statemigrate.formats import Struct
 from statemigrate.pages.columns import PageId, elements_of
-from statemigrate.pages.families import fingerprint
+from statemigrate.pages.packed_rows import BUCKET
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import fingerprint
 from statemigrate.pages.record import SCHEMA, VARIABLE
-from statemigrate.pages.rows import BUCKET
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import TupleKeyCodec
 

@@ -11,7 +11,7 @@ from control_pipeline import ControlPipeline
 from tally import AmountsTally, CentsTally
 
 from statemigrate import backfill, backfill_status, migrated
-from statemigrate.native.backfill import OlderKeys
+from statemigrate.native.backfill_planning import OlderKeys
 from statemigrate.native.chunks import ChunkFiles
 
 pytestmark = pytest.mark.spark

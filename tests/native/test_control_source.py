@@ -16,7 +16,7 @@ from timed_sums import AFTER, BEFORE, TIMED_ROWS, TIMED_SCRIPT, NewSums, Sums
 from statemigrate import backfill, backfill_status, migrated, pause_backfill, with_backfill
 from statemigrate.cli import main
 from statemigrate.errors import CheckpointError, LineageError, StartupError, UnsupportedError
-from statemigrate.native.backfill import OlderFamilies, plan_backfill
+from statemigrate.native.backfill_planning import OlderFamilies, plan_backfill
 from statemigrate.native.control_rows import MARKER
 from statemigrate.scripts import ScriptFolder
 

@@ -99,9 +99,9 @@ VISITS, EPOCHS = "statemigrate.pages.visit", "statemigrate.checkpoint.epochs"
 POINTS = {
     "before the record of the pages": (EPOCHS, "Epoch.leave", "before", 1),
     "after the record of the pages": (EPOCHS, "Epoch.leave", "after", 1),
-    "while rows are packed": ("statemigrate.pages.rows", "_packed", "before", 2),
+    "while rows are packed": ("statemigrate.pages.packed_rows", "_packed", "before", 2),
     "in the migration of a page": (
-        "statemigrate.pages.families",
+        "statemigrate.pages.page_families",
         "PageStores._migrate_all",
         "after",
         5,

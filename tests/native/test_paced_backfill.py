@@ -36,7 +36,7 @@ KEYS = 60
 def pipeline(request, spark, tmp_path, monkeypatch):
     """A query with state in the oldest format; chunks of few entries, blocks of 25 keys."""
     monkeypatch.setattr(blocks, "KEYS_IN_BLOCK", 25)
-    monkeypatch.setattr("statemigrate.native.backfill.KEYS_IN_BLOCK", 25)
+    monkeypatch.setattr("statemigrate.native.backfill_planning.KEYS_IN_BLOCK", 25)
     begin = tuning.BackfillOptions
     monkeypatch.setattr(tuning, "BackfillOptions", lambda **given: begin(initial_rows=7, **given))
     made = (

@@ -17,7 +17,7 @@ import statemigrate
 from statemigrate import migrated, open_state
 from statemigrate.cli.main import main
 from statemigrate.state.plain_rows import EmbeddedRows, EnvelopeRows, PageRows
-from statemigrate.state.rows import UserRows
+from statemigrate.state.user_rows import UserRows
 
 pytestmark = pytest.mark.spark
 

@@ -18,8 +18,8 @@ from statemigrate.families import Span
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.families import fingerprint
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import fingerprint
 from statemigrate.pages.record import records, variable_of
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import TupleKeyCodec

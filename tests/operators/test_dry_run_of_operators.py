@@ -10,7 +10,7 @@ from queries import ORDERS
 from statemigrate import baseline, dry_run, get
 from statemigrate.errors import StartupError
 from statemigrate.formats import Struct
-from statemigrate.inspect.report import Meetings
+from statemigrate.inspect.dry_run_report import Meetings
 from statemigrate.inspect.report_text import meetings, verdict
 from statemigrate.scripts import ScriptFolder
 

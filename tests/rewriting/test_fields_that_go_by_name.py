@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from statemigrate.rewrite.arrow_types import arrow_row, row_type
 from statemigrate.rewrite.column_pairing import is_wider
-from statemigrate.rewrite.entries import changed_struct, started
+from statemigrate.rewrite.entry_functions import changed_struct, started
 from statemigrate.rewrite.fields import match_fields
 
 pytestmark = pytest.mark.spark

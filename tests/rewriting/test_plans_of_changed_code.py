@@ -10,7 +10,7 @@ from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, plan, rewrite
-from statemigrate.cli.plan import print_items
+from statemigrate.cli.plan_command import print_items
 from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError
 from statemigrate.meaning import VERDICTS

@@ -12,7 +12,7 @@ from statemigrate import fork
 from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
 from statemigrate.rewrite.column_pairing import store_families as families_of
-from statemigrate.rewrite.reading import StateReader, rewriting_session
+from statemigrate.rewrite.spark_reader import StateReader, rewriting_session
 
 pytestmark = [
     pytest.mark.spark,

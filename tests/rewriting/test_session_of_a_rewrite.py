@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from statemigrate.rewrite.reading import frame_of
+from statemigrate.rewrite.spark_reader import frame_of
 
 pytestmark = pytest.mark.spark
 MARK = "statemigrate.test.mark"

@@ -9,11 +9,11 @@ from typing import Any
 
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.continuation import last_committed
-from statemigrate.embedded.families import RocksFamily, RocksListFamily
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.restore import open_at
+from statemigrate.embedded.rocksdb_families import RocksFamily, RocksListFamily
 from statemigrate.families import Span
 from statemigrate.processor.keys import TupleKeyCodec
 

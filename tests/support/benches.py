@@ -19,8 +19,8 @@ from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.families import MemoryFamily, MemoryListFamily, Source, Span
 from statemigrate.formats import Value
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.families import family_class
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import family_class
 from support.notes import REVISIONS, family, lineage
 
 Crash = Literal["abandoned", "left open", "killed", "deleted", "not published"]

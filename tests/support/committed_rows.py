@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from statemigrate.checkpoint.operators.catalogue import is_derived
 from statemigrate.checkpoint.state import CommittedState
 from statemigrate.rewrite.column_pairing import FamilyAddress, is_unused
-from statemigrate.rewrite.reading import StateReader, rewriting_session
+from statemigrate.rewrite.spark_reader import StateReader, rewriting_session
 
 Families = dict[tuple[int, str, str], list[str]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from statemigrate.inspect.report import (
+from statemigrate.inspect.dry_run_report import (
     BackfillEstimate,
     BrokenLaw,
     ConstantField,

@@ -22,8 +22,8 @@ from statemigrate.deployment import (
 from statemigrate.formats import Format
 from statemigrate.migration import Lineage
 from statemigrate.native.control_rows import MARKER
-from statemigrate.pages.deployed import PagedDeployment, TimeMode
-from statemigrate.pages.rows import BUCKET, pack
+from statemigrate.pages.deployed_pages import PagedDeployment, TimeMode
+from statemigrate.pages.packed_rows import BUCKET, pack
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.handle import struct_of
 from statemigrate.processor.keys import TupleKeyCodec

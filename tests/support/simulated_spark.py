@@ -24,12 +24,12 @@ from statemigrate.files.cached import Remembered
 from statemigrate.files.open import open_files
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage
-from statemigrate.native import startup as variables
+from statemigrate.native import variables_startup as variables
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import require_control_source
 from statemigrate.native.deployment_check import RunOnVariables, begin_run
-from statemigrate.native.startup import check_forgetting
+from statemigrate.native.variables_startup import check_forgetting
 from statemigrate.native.worker import NativeHandle
 from support.offset_logs import PROCESSOR, put
 

@@ -23,7 +23,7 @@ from statemigrate.errors import StatemigrateError
 from statemigrate.event_log.events import CODE_VERSION
 from statemigrate.migration import Lineage
 from statemigrate.native.adoption import adopt, undo_adoption
-from statemigrate.native.backfill import BackfillPlan
+from statemigrate.native.backfill_planning import BackfillPlan
 from statemigrate.native.backfill_progress import BackfillStatus
 from statemigrate.native.listing import check_listed
 from statemigrate.scripts import ScriptFolder
@@ -386,7 +386,7 @@ def _simulated(player: Player) -> Iterator[None]:
     """Whatever would ask Spark asks the player's query; no start asks git for the code's commit."""
     reader = str(player.query.root)
     replaced = {
-        "statemigrate.native.startup.SparkCheckpoint": Reader,
+        "statemigrate.native.variables_startup.SparkCheckpoint": Reader,
         "statemigrate.commands.rollback.open_committed": lambda *_, **__: player.state(),
         "statemigrate.commands.backfill.backfill": lambda _, at: player.plan(at.targets),
         "statemigrate.commands.backfill.backfill_status_of": (

@@ -193,10 +193,10 @@ def test_a_verb_stays_a_function_whatever_room_was_imported_before(order):
         "    assert sys.modules[room] is module and module.__name__ == room\n"
         "    for verb in verbs:\n"
         "        assert inspect.isfunction(getattr(statemigrate, verb)), (room, verb)\n"
-        "import statemigrate.rewrite.plan, statemigrate.demo.run\n"
+        "import statemigrate.rewrite.rewrite_plan, statemigrate.demo.run\n"
         "from statemigrate import rewrite, demo\n"
         "assert inspect.isfunction(rewrite) and inspect.isfunction(demo)\n"
-        "from statemigrate.rewrite.plan import RewritePlan\n"
+        "from statemigrate.rewrite.rewrite_plan import RewritePlan\n"
         "assert RewritePlan is statemigrate.RewritePlan\n"
     )
     ran = subprocess.run(

@@ -16,10 +16,10 @@ from statemigrate.checkpoint.state import in_parts
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded.task import OutputRows
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.families import fingerprint
+from statemigrate.pages.packed_rows import BUCKET, PACKED, Unpacking, pack
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import fingerprint
 from statemigrate.pages.record import PagesRecord
-from statemigrate.pages.rows import BUCKET, PACKED, Unpacking, pack
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import TupleKeyCodec
 from statemigrate.state.embedded import blocks_of

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.codecs.reading import PIECE, exactly, up_to
+from statemigrate.checkpoint.codecs.byte_reader import PIECE, exactly, up_to
 
 _MAGIC = b"LZ4Block"
 _HEADER = struct.Struct("<8sBIII")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from statemigrate.checkpoint.codecs.reading import exactly, joined_in_pieces, up_to
+from statemigrate.checkpoint.codecs.byte_reader import exactly, joined_in_pieces, up_to
 
 MOST = 128
 """Bytes of content that a byte in the file may make; LZF makes 88 at best."""

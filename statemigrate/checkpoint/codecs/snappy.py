@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.codecs.reading import exactly, joined_in_pieces, up_to
+from statemigrate.checkpoint.codecs.byte_reader import exactly, joined_in_pieces, up_to
 
 MOST = 64
 """Bytes of content that a byte in the file may make; Snappy makes 21 at best."""

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from statemigrate.checkpoint.codecs.reading import PIECE
+from statemigrate.checkpoint.codecs.byte_reader import PIECE
 
 MOST = 1 << 15
 """Bytes of content that a byte in the file makes at best: 128 KiB of a block of four bytes."""

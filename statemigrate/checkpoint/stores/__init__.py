@@ -22,13 +22,13 @@ if TYPE_CHECKING:
         written_snapshot,
     )
     from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter
+    from statemigrate.checkpoint.stores.partition_reader import snapshot_of
     from statemigrate.checkpoint.stores.provider import (
         PROVIDERS,
         StoreReader,
         provider_of,
         row_layout,
     )
-    from statemigrate.checkpoint.stores.reading import snapshot_of
 else:
     make_face(
         __name__,
@@ -40,6 +40,6 @@ else:
             ),
             "hdfs_state": "SnapshotWriter",
             "provider": "PROVIDERS StoreReader provider_of row_layout",
-            "reading": "snapshot_of",
+            "partition_reader": "snapshot_of",
         },
     )

@@ -28,7 +28,7 @@ from statemigrate.checkpoint.stores.changelog import (
 )
 from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.folding import among, fold_state
-from statemigrate.checkpoint.stores.reading import opened, without_checksums
+from statemigrate.checkpoint.stores.partition_reader import opened, without_checksums
 from statemigrate.files import Files
 
 

@@ -135,7 +135,7 @@ class RocksDBProvider:
 
     def partition(self, files: Files, version: StoreVersion) -> StoredPartition:
         """The numbers of column families and the count of keys are in the snapshot's metadata."""
-        from statemigrate.checkpoint.stores.reading import snapshot_of
+        from statemigrate.checkpoint.stores.partition_reader import snapshot_of
         from statemigrate.checkpoint.stores.rocksdb_state import is_log
 
         snapshot = snapshot_of(files, version)
@@ -156,7 +156,7 @@ class RocksDBProvider:
 
     def changes(self, files: Files, names: Sequence[str], conf: Conf) -> Iterator[ChangelogRecords]:
         """What changelogs have."""
-        from statemigrate.checkpoint.stores.reading import read_changelogs
+        from statemigrate.checkpoint.stores.partition_reader import read_changelogs
 
         return read_changelogs(files, names, conf)
 

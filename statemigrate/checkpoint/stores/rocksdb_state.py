@@ -28,7 +28,7 @@ from statemigrate.checkpoint.stores.files import (
     check_archive,
 )
 from statemigrate.checkpoint.stores.folding import among, fold_state
-from statemigrate.checkpoint.stores.reading import read_changelogs, snapshot_of
+from statemigrate.checkpoint.stores.partition_reader import read_changelogs, snapshot_of
 from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, ranges
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import Files

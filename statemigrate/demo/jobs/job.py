@@ -20,8 +20,8 @@ from statemigrate.demo.jobs.embedded import run_embedded
 from statemigrate.demo.jobs.native import run_native, state_rows
 from statemigrate.demo.jobs.output import EXPECTED, EXPECTED_OF_REWRITTEN, compute_expected
 from statemigrate.demo.jobs.paged import paged_state_rows, run_paged
-from statemigrate.demo.jobs.previewing import run_previewing
-from statemigrate.demo.jobs.rewriting import rewritten_rows, run_rewriting
+from statemigrate.demo.jobs.previewed_aggregation import run_previewing
+from statemigrate.demo.jobs.rewritten_aggregation import rewritten_rows, run_rewriting
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import spark_session
 from statemigrate.errors import StatemigrateError

@@ -22,7 +22,7 @@ ORDER = "STATEMIGRATE_TEST_WORKERS"
 def run(connection: Any, authenticated: bool) -> int:
     """What a worker does, once it is a process of its own."""
     from statemigrate.rewrite import rocksdb_writing as rocksdb_store
-    from statemigrate.rewrite.writing import PartitionTask
+    from statemigrate.rewrite.store_writers import PartitionTask
 
     # As little as a test has becomes tables too.
     rocksdb_store.FEW = 0

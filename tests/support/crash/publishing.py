@@ -10,8 +10,8 @@ from statemigrate.files import LocalFiles
 from statemigrate.rewrite.claims import check_separate
 from statemigrate.rewrite.log_record import LogRecord
 from statemigrate.rewrite.origin import Target
-from statemigrate.rewrite.plan import make_plan
-from statemigrate.rewrite.report import RewriteReport
+from statemigrate.rewrite.rewrite_plan import make_plan
+from statemigrate.rewrite.rewrite_report import RewriteReport
 from statemigrate.rewrite.run import publish_shape, remove_unreferenced_files
 from statemigrate.rewrite.source_logs import retained_logs
 from statemigrate.rewrite.sources import RewriteOptions

@@ -22,6 +22,7 @@ from statemigrate.commands.current import read_log
 from statemigrate.deployment import DeploymentSettings, Kind, StorePlan, plan_store
 from statemigrate.embedded.batches import Batches, Engine, facts_of
 from statemigrate.embedded.continuation import last_committed, require_committed
+from statemigrate.embedded.embedded_options import EmbeddedOptions
 from statemigrate.embedded.layout import (
     DirectoryLock,
     Layout,
@@ -31,7 +32,6 @@ from statemigrate.embedded.layout import (
 from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.offline import stopped
-from statemigrate.embedded.options import EmbeddedOptions
 from statemigrate.embedded.restore import open_at
 from statemigrate.embedded.task import EmbeddedHandle
 from statemigrate.embedded.task_plan import BatchSchema, working_copy
@@ -208,7 +208,7 @@ def look_at(layout: Layout, where: str) -> dict[str, Any]:
 
 
 def _entries(family: str, column: Any) -> list[tuple[str, str, int, int, str]]:
-    from statemigrate.embedded.families import family_class
+    from statemigrate.embedded.rocksdb_families import family_class
 
     store, _, revision = family.partition("@")
     revision = revision or "base"

@@ -42,11 +42,11 @@ from statemigrate.native.deployment_check import (
     begin_run,
     read_record,
 )
-from statemigrate.pages.deployed import PagedDeployment, RunOnPages
+from statemigrate.pages.deployed_pages import PagedDeployment, RunOnPages
 from statemigrate.pages.record import PagesRecord, read_pages_record
 from statemigrate.rewrite.claims import is_claim
 from statemigrate.rewrite.origin import Target
-from statemigrate.rewrite.plan import make_plan
+from statemigrate.rewrite.rewrite_plan import make_plan
 from statemigrate.rewrite.run import publish_shape
 from statemigrate.rewrite.sources import RewriteOptions
 from support.histories import lives

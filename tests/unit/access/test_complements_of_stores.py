@@ -20,8 +20,8 @@ from statemigrate.formats import Struct
 from statemigrate.lenses import Change, add, drop, lens, rename
 from statemigrate.migration import Lineage, Migration
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.families import family_class
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import family_class
 
 _BASE = Struct("name STRING, note STRING")
 

@@ -25,9 +25,9 @@ from statemigrate.checkpoint.stores.folding import among
 from statemigrate.checkpoint.stores.provider import PROVIDERS, provider_of
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import LocalFiles
-from statemigrate.rewrite import writing
+from statemigrate.rewrite import store_writers as writing
 from statemigrate.rewrite.fork import fork
-from statemigrate.rewrite.writing import StoreAddress, StoreFiles
+from statemigrate.rewrite.store_writers import StoreAddress, StoreFiles
 
 CLASS_NAME = "com.example.JsonStateStoreProvider"
 STORE = StoreShape("default", False, 2, (FamilyShape("default", KEY, VALUE, NoPrefix()),))

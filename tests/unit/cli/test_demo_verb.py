@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from statemigrate.cli.demo import DemoView
-from statemigrate.demo.options import DemoOptions
+from statemigrate.cli.demo_command import DemoView
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.stage import BatchOutcome, Crash
 from statemigrate.demo.story import (
     ActBegun,
@@ -119,7 +119,7 @@ def ended(options, folder, settings):
 
 @pytest.mark.usefixtures("java")
 def test_what_is_kept_is_a_project_with_commands_to_type_in_it(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("statemigrate.cli.demo._run", ended)
+    monkeypatch.setattr("statemigrate.cli.demo_command._run", ended)
     output = run("demo", "--keep", "--partitions", "2").output
     assert output.splitlines() == [
         "Kept in statemigrate-demo. Next:",
@@ -140,7 +140,7 @@ def test_what_is_kept_is_a_project_with_commands_to_type_in_it(run, tmp_path, mo
 
 @pytest.mark.usefixtures("java")
 def test_what_is_not_kept_leaves_the_word_that_it_could_be(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("statemigrate.cli.demo._run", ended)
+    monkeypatch.setattr("statemigrate.cli.demo_command._run", ended)
     places = []
     monkeypatch.setattr("tempfile.mkdtemp", lambda **_: places.append(tmp_path / "x") or places[0])
     assert "--keep leaves checkpoint, scripts and sink" in run("demo").output

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.dry_runs import CONTROL, EMPTY, GOOD, LONG_KEY, LOSING, NASTY, NOT_SAMPLED, REPORT, TAG
 
-from statemigrate.cli.dry_run import print_report
+from statemigrate.cli.dry_run_command import print_report
 from statemigrate.quoting import argument
 
 WHOLE = """\

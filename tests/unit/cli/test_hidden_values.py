@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from statemigrate.access import DualAccess
 from statemigrate.cli.main import main
 from statemigrate.cli.options import Settings
-from statemigrate.cli.status import _print_quarantined
+from statemigrate.cli.status_command import _print_quarantined
 from statemigrate.commands.quarantine import FailedValue
 from statemigrate.deployment import StoredFamily
 from statemigrate.errors import NO_VALUES, StatemigrateError, TransformError

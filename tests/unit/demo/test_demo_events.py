@@ -4,8 +4,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from statemigrate.demo.demo_size import DemoOptions
 from statemigrate.demo.events import SCHEMA, make_events, write_files
-from statemigrate.demo.options import DemoOptions
 from statemigrate.errors import StatemigrateError
 
 OPTIONS = DemoOptions(events=30_000, keys=10_000)

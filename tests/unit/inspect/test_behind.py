@@ -16,7 +16,7 @@ from support.metric_points import points
 
 from statemigrate import Behind, Fleet, StatusMetrics, rollback, status, status_page
 from statemigrate.cli import main, watching
-from statemigrate.commands.deployed import behind
+from statemigrate.commands.deployed_revisions import behind
 from statemigrate.commands.fleet import Look
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout

@@ -15,7 +15,7 @@ from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.versions import manifest_name, publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, ScriptError
 from statemigrate.formats import Struct
-from statemigrate.inspect.check import check
+from statemigrate.inspect.script_check import check
 from statemigrate.native.deployment_check import StoreRecord, write_record
 from statemigrate.scripts.loading import load
 from statemigrate.state.open import applied_by

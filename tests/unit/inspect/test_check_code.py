@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.inspect.check import check
 from statemigrate.inspect.check_report import Finding
+from statemigrate.inspect.script_check import check
 
 PROCESSOR = """
 from pyspark.sql.streaming import StatefulProcessor

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from statemigrate.inspect.check import check
+from statemigrate.inspect.script_check import check
 from statemigrate.scripts import ScriptFolder
 
 BASELINE = """\

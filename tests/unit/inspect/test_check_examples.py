@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.inspect.check import check
+from statemigrate.inspect.script_check import check
 
 CENTS = 'Struct("total BIGINT, tags ARRAY<STRING>")'
 AMOUNT = 'Struct("total DECIMAL(18,2), tags ARRAY<STRING>")'

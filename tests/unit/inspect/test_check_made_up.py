@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.inspect.check import check
+from statemigrate.inspect.script_check import check
 
 NEXT = "next: correct `upgrade`, or give `examples` of values that it takes"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.script_files import script
 
-from statemigrate.inspect.check import check
+from statemigrate.inspect.script_check import check
 
 CODE = """
 from pyspark.sql.streaming import StatefulProcessor

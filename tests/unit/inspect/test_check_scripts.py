@@ -8,8 +8,8 @@ import pytest
 from support.script_files import script
 
 from statemigrate.errors import ScriptError
-from statemigrate.inspect.check import check
 from statemigrate.inspect.check_report import CheckReport
+from statemigrate.inspect.script_check import check
 
 WIDE = 'Struct("a BIGINT, b INT")'
 

@@ -21,7 +21,7 @@ from support.dry_runs import (
     huge,
 )
 
-import statemigrate.inspect.report
+import statemigrate.inspect.dry_run_report
 from statemigrate.inspect.report_html import html_page
 
 CONTROL_SHOWN = r"bell\x07 escape\x1b[31m null\x00 next\x85 line\nnext\ttab \udc80 \ufffe"
@@ -220,7 +220,7 @@ def test_the_policy_allows_the_style_sheet_and_nothing_else():
 
 
 def test_only_the_style_sheet_is_not_escaped():
-    folder = Path(statemigrate.inspect.report.__file__).with_name("html_template")
+    folder = Path(statemigrate.inspect.dry_run_report.__file__).with_name("html_template")
     raw = [
         expression
         for template in sorted(folder.glob("*.mako"))

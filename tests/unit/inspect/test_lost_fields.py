@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import HIDDEN
 from statemigrate.formats import Struct
-from statemigrate.inspect.report import FamilyTrial
+from statemigrate.inspect.dry_run_report import FamilyTrial
 from statemigrate.inspect.trial import Findings, ValueTrial
 from statemigrate.migration import MigrationPath, Step
 

@@ -11,7 +11,7 @@ from support.dry_runs import (
     REPORT,
 )
 
-from statemigrate.inspect.report import Meetings
+from statemigrate.inspect.dry_run_report import Meetings
 from statemigrate.inspect.report_text import headline, meetings, round_trips, sentences, verdict
 
 

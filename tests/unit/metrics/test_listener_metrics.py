@@ -20,7 +20,7 @@ from support.metric_points import RaisingProvider, points
 from statemigrate import NativeMetrics, StatemigrateError
 from statemigrate.deployment import DeploymentSettings
 from statemigrate.errors import CheckpointError, StartupError
-from statemigrate.native.deployed import DEPLOYED, Deployed, MigrationCounts
+from statemigrate.native.deployed_variables import DEPLOYED, Deployed, MigrationCounts
 
 MINE = "347d808f-eee8-439a-a782-b393fe344835"
 OTHER = "51cf5cc0-bfb3-4d7b-a786-7a9d08aac01f"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from statemigrate.errors import StartupError
 from statemigrate.native.chunks import BackfillLimits
-from statemigrate.native.deployed import Work
+from statemigrate.native.deployed_variables import Work
 from statemigrate.native.pacing import IDLE_MILLISECONDS, Batch, ChunkTuner, Trigger
 
 MOMENT = 1_763_000_000_000.0

@@ -12,7 +12,7 @@ from statemigrate.deployment import DeploymentSettings, StoredFamily
 from statemigrate.formats import Struct
 from statemigrate.native.chunks import ChunkFiles
 from statemigrate.native.control_source import ask_to_retire
-from statemigrate.native.deployed import DEPLOYED, Deployed
+from statemigrate.native.deployed_variables import DEPLOYED, Deployed
 from statemigrate.native.deployment_check import ObservedCheckpoint
 
 EMPTY = StoredFamily("tally", "base", Struct("n BIGINT"), "nothing")

@@ -11,7 +11,7 @@ from statemigrate.deployment import DeploymentSettings
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, add, drop, lens, rename
 from statemigrate.migration import Lineage, Migration
-from statemigrate.native.deployed import Deployed
+from statemigrate.native.deployed_variables import Deployed
 from statemigrate.native.worker import NativeHandle
 from statemigrate.processor.handle import struct_of
 from statemigrate.processor.keys import TupleKeyCodec

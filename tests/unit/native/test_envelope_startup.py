@@ -6,7 +6,7 @@ from support.script_files import script
 from statemigrate.deployment import DeploymentSettings, plan_store
 from statemigrate.errors import StartupError
 from statemigrate.native.deployment_check import StoreRecord
-from statemigrate.native.startup import declared_by, stored_envelopes
+from statemigrate.native.variables_startup import declared_by, stored_envelopes
 from statemigrate.scripts import ScriptFolder
 
 FIRST, SECOND = "aaaa11112222", "bbbb33334444"

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from statemigrate.checkpoint.rows.spark_types import arrow_schema
 from statemigrate.formats import Struct
-from statemigrate.native.backfill import IDENTITY, _Identify, has_equal_twins
+from statemigrate.native.backfill_planning import IDENTITY, _Identify, has_equal_twins
 
 FLOATS = [0.0, -0.0, math.nan, math.inf, -math.inf, 5e-324, -5e-324, 1.0, None]
 COLUMNS = {

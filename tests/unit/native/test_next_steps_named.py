@@ -9,7 +9,7 @@ import pytest
 from statemigrate.errors import CheckpointError, PageError, StartupError, UnsupportedError
 from statemigrate.native.deployment_check import ObservedCheckpoint
 from statemigrate.native.functions import Envelope
-from statemigrate.pages import deployed as handle
+from statemigrate.pages import deployed_pages as handle
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.page import Page
 

@@ -7,7 +7,7 @@ import statemigrate
 from statemigrate.commands.new_script import baseline
 from statemigrate.errors import CheckpointError
 from statemigrate.native import retrying
-from statemigrate.native.backfill import OlderFamilies, OlderKeys
+from statemigrate.native.backfill_planning import OlderFamilies, OlderKeys
 from statemigrate.native.retrying import RETAINED, looks_again, retried
 from statemigrate.scripts import ScriptFolder
 
@@ -183,7 +183,7 @@ def test_the_keys_of_a_backfill_are_read_by_a_reader_an_attempt(checkpoint, monk
         query.read()
         return {}
 
-    monkeypatch.setattr("statemigrate.native.backfill.SparkCheckpoint", Reader)
+    monkeypatch.setattr("statemigrate.native.backfill_planning.SparkCheckpoint", Reader)
     families = OlderFamilies(str(checkpoint), 3, "session", None, {}, find)
     assert OlderKeys(families).left.keys == 0
     assert [each.batch for each in readers] == [0, 1, 2]

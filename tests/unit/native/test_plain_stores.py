@@ -5,7 +5,7 @@ from unittest.mock import Mock
 from pyspark.sql.types import StructType
 
 from statemigrate.deployment import DeploymentSettings
-from statemigrate.native.deployed import Deployed
+from statemigrate.native.deployed_variables import Deployed
 from statemigrate.native.worker import NativeHandle
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from statemigrate.native.chunks import ChunkFiles
-from statemigrate.native.deployed import Work
+from statemigrate.native.deployed_variables import Work
 from statemigrate.native.feeder import Feeding
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemigrate.native.deployed import Stopwatch, Work, _ByBatch
+from statemigrate.native.deployed_variables import Stopwatch, Work, _ByBatch
 
 
 class Clock:

@@ -22,11 +22,11 @@ from statemigrate.families import Span
 from statemigrate.formats import Struct
 from statemigrate.native.control_rows import MARKER
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.deployed import PagedDeployment
-from statemigrate.pages.families import fingerprint
+from statemigrate.pages.deployed_pages import PagedDeployment
+from statemigrate.pages.packed_rows import BUCKET, pack
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import fingerprint
 from statemigrate.pages.record import VARIABLE
-from statemigrate.pages.rows import BUCKET, pack
 from statemigrate.pages.value import MARKS, MARKS_FORMAT
 from statemigrate.pages.visit import PagedProcessor, key_fingerprint
 from statemigrate.processor.keys import TupleKeyCodec

@@ -7,7 +7,7 @@ import pytest
 
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.page import Page
-from statemigrate.pages.startup import PagesSummary, _surveyed, warn_of_size
+from statemigrate.pages.pages_startup import PagesSummary, _surveyed, warn_of_size
 
 KEYS = b"k" * 16
 FORMATS = {"notes": b"n" * 16, "notes@r1": b"m" * 16}

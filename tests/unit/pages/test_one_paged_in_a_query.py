@@ -11,7 +11,7 @@ from statemigrate.event_log.events import Stamp
 from statemigrate.event_log.log import Note
 from statemigrate.files import LocalFiles
 from statemigrate.native.deployment_check import ObservedCheckpoint, begin_run
-from statemigrate.pages.deployed import PagedDeployment, RunOnPages
+from statemigrate.pages.deployed_pages import PagedDeployment, RunOnPages
 from statemigrate.pages.record import PagesRecord
 from statemigrate.pages.record import read_pages_record as read_record
 

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.deployed import PageTimers
+from statemigrate.pages.deployed_pages import PageTimers
 from statemigrate.pages.page import Page
 
 PLACE = PageId(4, 1, b"k" * 16)

@@ -20,8 +20,8 @@ from statemigrate.formats import Struct
 from statemigrate.migration import column_way
 from statemigrate.migration.column_way import ColumnWay
 from statemigrate.pages.columns import NEVER, PageId
-from statemigrate.pages.families import PageStores, fingerprint
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import PageStores, fingerprint
 from statemigrate.processor.keys import TupleKeyCodec
 
 KEY = Struct("k STRING").struct_type()

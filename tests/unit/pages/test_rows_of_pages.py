@@ -16,7 +16,14 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from statemigrate.pages.rows import BUCKET, Packing, Unpacking, arrow_schema, pack, packed_output
+from statemigrate.pages.packed_rows import (
+    BUCKET,
+    Packing,
+    Unpacking,
+    arrow_schema,
+    pack,
+    packed_output,
+)
 from statemigrate.processor.garbage import keep_what_is_loaded
 from statemigrate.processor.handle import struct_of
 from statemigrate.processor.keys import TupleKeyCodec

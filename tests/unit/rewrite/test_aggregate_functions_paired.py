@@ -15,9 +15,9 @@ from support.aggregate_functions import known_functions, pair_of
 
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.aggregates import KnownFunctions
-from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.record import check_functions
+from statemigrate.rewrite.rewrite_plan import make_plan
 from statemigrate.rewrite.run import _answers
 
 KNOWN = known_functions()

@@ -15,8 +15,8 @@ from statemigrate.checkpoint.shape import describe
 from statemigrate.files import LocalFiles
 from statemigrate.native.adoption_files import OffsetLog, new_backup
 from statemigrate.rewrite.log_record import LogRecord
-from statemigrate.rewrite.plan import RewritePlan, make_plan
-from statemigrate.rewrite.report import RewriteReport, read_report
+from statemigrate.rewrite.rewrite_plan import RewritePlan, make_plan
+from statemigrate.rewrite.rewrite_report import RewriteReport, read_report
 from statemigrate.rewrite.run import publish_shape
 from statemigrate.rewrite.source_logs import retained_logs
 from statemigrate.rewrite.sources import RewriteOptions

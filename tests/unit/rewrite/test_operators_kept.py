@@ -9,8 +9,8 @@ from support.object_store import MemoryFiles
 from statemigrate.checkpoint.logs.entries import CommitEntry
 from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.rewrite.operator import copied_operators
-from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.rewrite_plan import make_plan
 from statemigrate.rewrite.sources import RewriteOptions
 
 KEY = struct("k STRING")

@@ -14,12 +14,12 @@ from statemigrate.checkpoint.operators.shapes import (
     StoreShape,
 )
 from statemigrate.checkpoint.stores.provider import PROVIDERS
-from statemigrate.cli.rewrite import print_rewriting
+from statemigrate.cli.rewrite_output import print_rewriting
 from statemigrate.commands.rewrite import Rewriting
 from statemigrate.errors import RewriteError
 from statemigrate.formats import Struct
 from statemigrate.migration import Lineage, Migration
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.family_plans import (
     JoinedFamily,
     MatchedEntries,
     NewFamily,
@@ -27,10 +27,10 @@ from statemigrate.rewrite.families import (
     ScriptedRows,
     TimeoutFamily,
 )
-from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.scripts import RewriteScripts, StoreScripts
+from statemigrate.rewrite.rewrite_plan import make_plan
+from statemigrate.rewrite.script_ways import RewriteScripts, StoreScripts
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_columns import NewWindows, changed_keys
 from statemigrate.rewrite.windows import KeyMeaning

@@ -12,11 +12,11 @@ from statemigrate.errors import CheckpointError, RewriteError, UnsupportedError
 from statemigrate.files.local import LocalFiles
 from statemigrate.rewrite.column_pairing import store_families as families_of
 from statemigrate.rewrite.origin import OldCheckpoint, Target
-from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.reading import StateReader
-from statemigrate.rewrite.scripts import RewriteScripts
+from statemigrate.rewrite.rewrite_plan import make_plan
+from statemigrate.rewrite.script_ways import RewriteScripts
 from statemigrate.rewrite.sources import RewriteOptions
+from statemigrate.rewrite.spark_reader import StateReader
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ENCODING = "spark.sql.streaming.stateStore.encodingFormat"

@@ -14,8 +14,8 @@ from statemigrate.checkpoint.operators.shapes import (
 from statemigrate.rewrite.arrow_types import arrow_row, retyped
 from statemigrate.rewrite.checksums import hashes_of, without_maps
 from statemigrate.rewrite.column_pairing import FamilyAddress
-from statemigrate.rewrite.entries import change_task
-from statemigrate.rewrite.families import MatchedRows
+from statemigrate.rewrite.entry_functions import change_task
+from statemigrate.rewrite.family_plans import MatchedRows
 from statemigrate.rewrite.fields import match_fields
 from statemigrate.rewrite.partitioning import Placing, RowBlocks, rows_in
 

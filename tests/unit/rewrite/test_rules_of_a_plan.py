@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from statemigrate.cli.plan import sarif_of
+from statemigrate.cli.plan_command import sarif_of
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.configuration import Configuration, ConfigurationError, configured
 from statemigrate.meaning import PlanItem

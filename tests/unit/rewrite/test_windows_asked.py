@@ -10,8 +10,8 @@ from rewrite_shapes import aggregation, buffers, checkpoint, struct
 
 from statemigrate.errors import RewriteError
 from statemigrate.rewrite.meaning_questions import key_questions, window_questions
-from statemigrate.rewrite.plan import make_plan
 from statemigrate.rewrite.questions import RewriteAnswers
+from statemigrate.rewrite.rewrite_plan import make_plan
 from statemigrate.rewrite.window_columns import (
     NewWindows,
     ObservedWindows,

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from statemigrate.state.rows import is_same
+from statemigrate.state.user_rows import is_same
 
 INNER = pa.struct([("text", pa.binary()), ("number", pa.int32())])
 OUTER = pa.struct([("inner", INNER), ("other", pa.int64())])

@@ -17,7 +17,7 @@ from statemigrate.errors import ScriptError
 from statemigrate.formats import Struct
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.loading import load
-from statemigrate.scripts.reading import read
+from statemigrate.scripts.script_reader import read
 
 _SCRIPT = """\
 '''Money as decimals.

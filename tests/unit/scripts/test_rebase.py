@@ -11,7 +11,7 @@ from support.script_files import script
 import statemigrate
 from statemigrate.errors import LineageError, ScriptError
 from statemigrate.formats import Struct
-from statemigrate.inspect.check import check
+from statemigrate.inspect.script_check import check
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.applied import write_applied
 from statemigrate.scripts.loading import load

@@ -12,7 +12,7 @@ from support.script_files import script
 
 import statemigrate
 from statemigrate.deployment import DeploymentSettings, StoredStore
-from statemigrate.deployment.checks import check_scripts
+from statemigrate.deployment.deployment_checks import check_scripts
 from statemigrate.errors import StartupError
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts.checksums import code_checksum

@@ -22,11 +22,11 @@ from statemigrate.errors import (
 from statemigrate.files import parse_json
 from statemigrate.formats import Format, Value, struct_from_json, value_from_json
 from statemigrate.formats.avro import read_container
+from statemigrate.inspect.dry_run_report import DryRunReport, Meetings, ScriptNote
 from statemigrate.inspect.estimate import Pace, estimated
 from statemigrate.inspect.field_effects import shown
 from statemigrate.inspect.laws import inverses_of
-from statemigrate.inspect.report import DryRunReport, Meetings, ScriptNote
-from statemigrate.inspect.rewriting import NewKeys, RewritingTrialPath
+from statemigrate.inspect.rewrite_trial import NewKeys, RewritingTrialPath
 from statemigrate.inspect.trial import Findings, ValueTrial, added
 from statemigrate.inspect.trial_path import TrialPath, Trying, courses
 from statemigrate.migration import Lineage, Step

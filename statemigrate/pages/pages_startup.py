@@ -36,9 +36,10 @@ from statemigrate.native import (
     paged_names,
 )
 from statemigrate.pages.columns import PageId
-from statemigrate.pages.deployed import PagedDeployment, PagedHandle, TimeMode
-from statemigrate.pages.families import fingerprint
+from statemigrate.pages.deployed_pages import PagedDeployment, PagedHandle, TimeMode
+from statemigrate.pages.packed_rows import BUCKET, PACKED, arrow_schema, pack, under_plain_names
 from statemigrate.pages.page import Page
+from statemigrate.pages.page_families import fingerprint
 from statemigrate.pages.record import (
     VARIABLE,
     LastReading,
@@ -47,7 +48,6 @@ from statemigrate.pages.record import (
     record_name,
     variable_of,
 )
-from statemigrate.pages.rows import BUCKET, PACKED, arrow_schema, pack, under_plain_names
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor import Start, check_names, is_by_table, struct_of
 from statemigrate.quoting import argument

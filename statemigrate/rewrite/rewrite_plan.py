@@ -11,14 +11,8 @@ from typing import Any, ClassVar
 from statemigrate.checkpoint.logs import PARTITIONS
 from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape
 from statemigrate.rewrite.aggregates import KnownFunctions
-from statemigrate.rewrite.checks import (
-    refuse_timed,
-    refuse_unnamed_formats,
-    refuse_unsupported,
-    with_file_ids,
-)
 from statemigrate.rewrite.column_pairing import Pair, match_operators, operator_name, store_families
-from statemigrate.rewrite.families import (
+from statemigrate.rewrite.family_plans import (
     CombinedFamily,
     FamilyPlan,
     FunctionRows,
@@ -40,7 +34,13 @@ from statemigrate.rewrite.questions import (
     ask_groups_to_variables,
     ask_joining,
 )
-from statemigrate.rewrite.scripts import RewriteScripts, Scripted, as_scripted
+from statemigrate.rewrite.rewrite_refusals import (
+    refuse_timed,
+    refuse_unnamed_formats,
+    refuse_unsupported,
+    with_file_ids,
+)
+from statemigrate.rewrite.script_ways import RewriteScripts, Scripted, as_scripted
 from statemigrate.rewrite.sources import (
     NewSources,
     RewriteOptions,

@@ -31,7 +31,7 @@ from statemigrate.rewrite.arrow_types import (
     struct_array,
 )
 from statemigrate.rewrite.column_pairing import is_same
-from statemigrate.rewrite.families import MatchedFamily, MatchedRows, ScriptedRows
+from statemigrate.rewrite.family_plans import MatchedFamily, MatchedRows, ScriptedRows
 from statemigrate.rewrite.fields import FieldOrigin, StructChange
 from statemigrate.rewrite.questions import plain_start
 from statemigrate.state import Batches, CarriesErrors, arrow_rows

@@ -39,10 +39,10 @@ from statemigrate.checkpoint.rows import KeyCodec, Rows, ValueCodec, merged_valu
 from statemigrate.checkpoint.stores import SnapshotWriter, provider_of, row_layout
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files, LocalFiles
-from statemigrate.rewrite.checks import id_before, in_order
 from statemigrate.rewrite.checksums import NAMES, RowsChecksum
-from statemigrate.rewrite.entries import MERGED, ORIGINS
-from statemigrate.rewrite.report import Checksum
+from statemigrate.rewrite.entry_functions import MERGED, ORIGINS
+from statemigrate.rewrite.rewrite_refusals import id_before, in_order
+from statemigrate.rewrite.rewrite_report import Checksum
 from statemigrate.rewrite.rocksdb_writing import RocksDBStore
 
 # Families that only say again what a variable has, made from its rows as Spark makes them.

@@ -17,7 +17,7 @@ from statemigrate.cli.options import (
     shared_options,
 )
 from statemigrate.cli.output import console, print_json
-from statemigrate.cli.rewrite import input_options, lock_option, new_code_of, old_code_option
+from statemigrate.cli.rewrite_output import input_options, lock_option, new_code_of, old_code_option
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -218,14 +218,14 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
         _edit(settings, edit, checkpoint, lens, apply=apply)
         return
     if squash is not None:
-        from statemigrate.cli.squash import squash as squashed
+        from statemigrate.cli.squash_command import squash as squashed
 
         if store is None:
             raise click.UsageError("Missing argument 'STORE'.")
         squashed(settings, store, squash, accept_unknown, apply=apply)
         return
     if rebase:
-        from statemigrate.cli.rebase import rebase as put_on_top
+        from statemigrate.cli.rebase_command import rebase as put_on_top
 
         if store is None:
             raise click.UsageError("Missing argument 'STORE'.")
@@ -267,13 +267,13 @@ def _edit(
     settings: Settings, edit: str, checkpoint: str | None, lens: bool | None, *, apply: bool
 ) -> None:
     if lens:
-        from statemigrate.cli.lens_edit import declare_lenses
+        from statemigrate.cli.lens_edit_command import declare_lenses
 
         declare_lenses(settings, edit, checkpoint, apply=apply)
         return
     if lens is not None or checkpoint is not None or apply:
         raise click.UsageError("--edit takes --from-checkpoint and --apply with --lens.")
-    from statemigrate.cli.scripts import print_details
+    from statemigrate.cli.scripts_commands import print_details
     from statemigrate.commands.scripts import edit as edited
 
     print_details(settings, edited(edit, migrations=settings.migrations))

@@ -18,7 +18,7 @@ from statemigrate.cli.options import (
     wait_option,
 )
 from statemigrate.cli.output import print_found, print_line, print_rows, print_sentence
-from statemigrate.cli.rewrite import input_options, named_values
+from statemigrate.cli.rewrite_output import input_options, named_values
 from statemigrate.commands.examination import Diagnosis
 
 if TYPE_CHECKING:

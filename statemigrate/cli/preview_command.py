@@ -26,8 +26,8 @@ from statemigrate.cli.output import (
     print_sentence,
     progress_bar,
 )
-from statemigrate.cli.plan import size_text
-from statemigrate.cli.rewrite import asked_for, input_options, named_values
+from statemigrate.cli.plan_command import size_text
+from statemigrate.cli.rewrite_output import asked_for, input_options, named_values
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

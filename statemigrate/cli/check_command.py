@@ -16,8 +16,8 @@ from statemigrate.cli.options import (
     target_option,
 )
 from statemigrate.cli.output import console, print_json, print_sentence
-from statemigrate.cli.plan import print_items
-from statemigrate.cli.rewrite import input_options, named_values
+from statemigrate.cli.plan_command import print_items
+from statemigrate.cli.rewrite_output import input_options, named_values
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:

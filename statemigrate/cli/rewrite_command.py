@@ -15,7 +15,7 @@ from statemigrate.cli.options import (
     target_option,
 )
 from statemigrate.cli.output import print_json
-from statemigrate.cli.rewrite import (
+from statemigrate.cli.rewrite_output import (
     described_options,
     lock_option,
     new_code_options,

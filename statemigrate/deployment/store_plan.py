@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from statemigrate.access import Adopt, DualAccess, DualList
-from statemigrate.deployment import checks
+from statemigrate.deployment import deployment_checks as checks
 from statemigrate.deployment.stored import (
     Declared,
     DeploymentSettings,

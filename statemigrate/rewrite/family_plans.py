@@ -23,7 +23,7 @@ from statemigrate.rewrite.column_pairing import (
     store_families,
 )
 from statemigrate.rewrite.fields import StructChange
-from statemigrate.rewrite.scripts import Scripted
+from statemigrate.rewrite.script_ways import Scripted
 
 Change = Literal["kept", "values", "keys", "kind", "joined", "paged", "new", "derived"]
 Expiry = Literal["never", "kept", "told", "ends"]

@@ -38,7 +38,7 @@ from statemigrate.formats import Struct
 from statemigrate.formats.struct import shape_of
 from statemigrate.migration import Lineage
 from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.deployed import Deployed, MigrationCounts, Undeployable
+from statemigrate.native.deployed_variables import Deployed, MigrationCounts, Undeployable
 from statemigrate.native.deployment_check import (
     ObservedCheckpoint,
     StoreRecord,

@@ -19,7 +19,12 @@ from statemigrate.cli.options import (
     shared_options,
 )
 from statemigrate.cli.output import console, print_error, print_json, print_line, print_sentence
-from statemigrate.cli.rewrite import lock_option, new_code_of, new_code_options, old_code_option
+from statemigrate.cli.rewrite_output import (
+    lock_option,
+    new_code_of,
+    new_code_options,
+    old_code_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
