@@ -56,8 +56,9 @@ def second_deployment_on_pages() -> Text:
         "Act 2: the second deployment, migrating",
         "The new processor groups fields into structs and keeps money as decimals; one script says "
         "how a value gets from one format to the other. It starts on the same checkpoint, runs the "
-        "interrupted batch again and goes on. A page is migrated whole when an event of any of its "
-        "keys comes; a backfill touches the other pages, some a batch.",
+        "interrupted batch again and goes on. It is a batch processor: it gets the events and the "
+        "values of many keys of a page as tables. A page is migrated whole when an event of any of "
+        "its keys comes; a backfill touches the other pages, some a batch.",
     )
 
 

@@ -1,4 +1,7 @@
-"""The deployments on pages: the same processors, many keys in one page of Spark's own state."""
+"""The deployments on pages, many keys in one page of Spark's own state.
+
+The first is called key by key, as on the other engines. The second takes many keys at once.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +63,9 @@ def paged_state_rows(spark: SparkSession, folder: DemoFolder) -> Any:
 
 
 def _processor(role: str) -> Any:
-    from statemigrate.demo.jobs import after, before
+    from statemigrate.demo.jobs import before, by_table
 
-    return before.AuctionHouse() if role == "before" else after.AuctionHouse()
+    return before.AuctionHouse() if role == "before" else by_table.AuctionHouseByTable()
 
 
 def _pages(folder: DemoFolder) -> int:
