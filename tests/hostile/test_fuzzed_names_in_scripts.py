@@ -18,7 +18,8 @@ from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import ScriptError, StatemigrateError
 from statemigrate.formats import Struct
 from statemigrate.formats.struct_format import struct_from_json
-from statemigrate.scripts import ScriptFolder, writing
+from statemigrate.scripts import ScriptFolder
+from statemigrate.scripts import new_script_text as writing
 from statemigrate.scripts import source as comments
 from statemigrate.scripts.loading import load
 from statemigrate.scripts.rekeying import KeyChange
