@@ -78,15 +78,6 @@ def test_a_bundle_of_other_state_is_refused(query, saved, tmp_path):
     assert refused(lambda: query.preview(code.totals, place=place)).code == "SM-PREVIEW-021"
 
 
-@pytest.mark.parametrize(
-    "options", [{"mask": ["k"]}, {"sample": 0.5, "sample_by": ["k"]}], ids=["mask", "sample"]
-)
-def test_a_bundle_with_other_rows_is_refused(query, tmp_path, options):
-    error = refused(lambda: query.save(tmp_path / "bundle", **options))
-    assert error.code == "SM-PREVIEW-034"
-    assert list(tmp_path.iterdir()) == []
-
-
 def refused(action):
     with pytest.raises(StatemigrateError) as raised:
         action()
