@@ -63,6 +63,9 @@ class RunnableCode(Protocol):
     def output(self) -> StructType:
         """The columns that it gives out."""
 
+    def check(self, folder: Path) -> None:
+        """Raise `StartupError` where it is known not to start on the checkpoint in ``folder``."""
+
     def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:
         """Run it on the checkpoint in ``folder``, with a trigger as Spark takes it."""
 
@@ -155,6 +158,9 @@ class SparkCode:
         found: StructType = self.stream.schema
         return found
 
+    def check(self, folder: Path) -> None:
+        """See `RunnableCode`; `plan` compares it with the state."""
+
     def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:  # noqa: ARG002
         """See `RunnableCode`; Spark takes the time of a batch from its log."""
         writer = self.stream.writeStream.foreachBatch(keep).outputMode(self.mode).trigger(**trigger)
@@ -177,6 +183,10 @@ class EmbeddedCode:
     def output(self) -> StructType:
         """See `RunnableCode`."""
         return self.trial.output
+
+    def check(self, folder: Path) -> None:
+        """See `RunnableCode`."""
+        self.trial.check(folder)
 
     def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:
         """See `RunnableCode`."""

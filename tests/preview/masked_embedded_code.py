@@ -88,7 +88,7 @@ class People(StatefulProcessor):
 
     def init(self, handle):
         self.person = handle.getValueState(
-            "person", "n BIGINT, email STRING, card BIGINT, note STRING"
+            "owner", "n BIGINT, email STRING, card BIGINT, note STRING"
         )
 
     def handleInputRows(self, key, rows, timerValues):
@@ -108,7 +108,7 @@ class PeopleWithoutCards(StatefulProcessor):
     step = 0
 
     def init(self, handle):
-        self.person = handle.getValueState("person", "n BIGINT, email STRING")
+        self.person = handle.getValueState("owner", "n BIGINT, email STRING")
 
     def handleInputRows(self, key, rows, timerValues):
         n = self.person.get()[0] if self.person.exists() else 0
@@ -143,8 +143,8 @@ from statemigrate import Struct
 
 revision = "cccc11112222"
 down_revision = None
-branch_labels = ("person",)
-store = "person"
+branch_labels = ("owner",)
+store = "owner"
 old = Struct("n BIGINT, email STRING, card BIGINT, note STRING")
 new = Struct("n BIGINT, email STRING")
 

@@ -269,7 +269,7 @@ def migrating(spark, tmp_path, scripts, monkeypatch, script):
     for number in range(1, 5):
         query.feed(number, [code.order(person) for person in (3, 7, 12)])
     contents = query.contents(query.newest)
-    assert sorted(contents) == ["person", "person@cccc11112222", "person__complement"]
+    assert sorted(contents) == ["owner", "owner@cccc11112222", "owner__complement"]
     assert all(each.records > 5 for each in contents.values())
     return query
 
@@ -285,13 +285,13 @@ def test_a_query_in_the_middle_of_a_migration_is_masked(spark, tmp_path, scripts
     check_whole(bundle)
     files = open_files(str(bundle / "checkpoint"))
     before = contents_at(files, versions_in(bundle)[0])
-    assert sorted(before) == ["person", "person@cccc11112222", "person__complement"]
+    assert sorted(before) == ["owner", "owner@cccc11112222", "owner__complement"]
     made = replayed_contents(monkeypatch)
     found = query.preview(code.people_without_cards, migrations=scripts, place=bundle)
     assert (found.noise, found.unexpected) == ((), ())
     assert made[0] == made[1] == made[2]
     wrong = query.preview(code.wrong_people, migrations=scripts, place=bundle)
-    assert fields(wrong) == {("person", "n"), ("output", "n")}
+    assert fields(wrong) == {("owner", "n"), ("output", "n")}
     sampled = tmp_path / "sampled"
     query.save(sampled, sample=0.5, sample_by=["email", "region"])
     check_whole(sampled)
@@ -315,10 +315,10 @@ def test_values_that_a_backfill_has_left_behind_stay_marked_without_their_cause(
     copied = read_manifest(Layout(bundle / "checkpoint"), query.newest)
 
     def marked(found):
-        return sum(state.quarantined.get("person", 0) for state in found.partitions)
+        return sum(state.quarantined.get("owner", 0) for state in found.partitions)
 
     assert marked(copied) == marked(manifest) > 1
-    assert copied.left("person") == manifest.left("person") > marked(copied)
+    assert copied.left("owner") == manifest.left("owner") > marked(copied)
     found = {
         cause
         for number in range(len(copied.partitions))
@@ -333,7 +333,7 @@ def test_values_that_a_backfill_has_left_behind_stay_marked_without_their_cause(
 
 def causes(checkpoint, number):
     with closing(hold(Layout(checkpoint))) as held, held.partition(number) as partition:
-        return [cause for _, cause in partition.quarantined("person")]
+        return [cause for _, cause in partition.quarantined("owner")]
 
 
 def refused(query, place, **options):
