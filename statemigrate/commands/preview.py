@@ -153,9 +153,10 @@ def preview(  # noqa: PLR0913 - all but the first by name
     reached. The result is the last preview.
 
     Raises `CheckpointError` if too little is left to run a batch again, `UnsupportedError` for
-    sources that cannot be read back and for a mask of the embedded engine's state, `CodeError` for
-    code that does not run, `CorruptFileError` for state that is damaged and for a bundle that was
-    cut or edited, and `RewriteError` for a question that a rewrite leaves open.
+    sources that cannot be read back and for state that cannot be masked, `CodeError` for code that
+    does not run, `StartupError` for code of the embedded engine that does not start on the state,
+    `CorruptFileError` for state that is damaged and for a bundle that was cut or edited, and
+    `RewriteError` for a question that a rewrite leaves open.
     """
     if not target.code:
         raise CodeError(

@@ -72,6 +72,22 @@ class CodeReader:
             named=named,
         )
 
+    def check_start(self, code: QueryFunction, fork: Path) -> None:
+        """Raise `StartupError` for code that does not start on the state in a ``fork``.
+
+        Nothing is run, nor is anything written there.
+        """
+        engine, inputs = self.history.engine, own_inputs(self.wanted, code.reference)
+        copy = Copy(fork.as_uri(), code.deployed)
+        with (
+            tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder,
+            running_on_copy(copy),
+        ):
+            made, _ = call_on_empty_streams(
+                code.function, Path(folder), self.session, inputs=inputs, reference=code.reference
+            )
+            engine.runnable(made, code.reference, code.mode).check(fork)
+
     def _mode(self, reference: str, inputs: Mapping[str, Any]) -> str:
         """The output mode that Spark takes for the code; none where the engine takes any."""
         if not self.history.engine.compares_meaning:

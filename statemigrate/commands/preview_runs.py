@@ -172,6 +172,11 @@ class PreviewRuns:
         if path == "rewritten":
             start = self._rewritten(base.as_uri(), self.folder / "candidate-state")
             point_at_inputs(start, self._lines_of(start))
+        if not self.history.engine.compares_meaning:
+            # Plan knows the stores; what scripts are missing is known once the query is planned.
+            for each in (old, new):
+                if each is not None:
+                    codes.check_start(each, base)
         return Begun(old, new, path, () if old is None else (base, base), start)
 
     def made(self, begun: Begun, expectations: Expectations) -> tuple[Preview, Begun]:

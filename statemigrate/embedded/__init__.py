@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
+    from statemigrate.embedded.changed_versions import (
+        FamilyPlace,
+        HeldValues,
+        copy_changed,
+    )
     from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
     from statemigrate.embedded.continuation import batch_time, last_committed, require_committed
     from statemigrate.embedded.embedded_options import EmbeddedOptions
@@ -35,11 +40,12 @@ if TYPE_CHECKING:
         locked_for_repair,
     )
     from statemigrate.embedded.rocksdb_families import list_key
-    from statemigrate.embedded.versions import require_stopped, retained_versions
+    from statemigrate.embedded.versions import read_manifest, require_stopped, retained_versions
 else:
     make_face(
         __name__,
         {
+            "changed_versions": "FamilyPlace HeldValues copy_changed",
             "committed": "CommittedPartition CommittedVersion hold",
             "continuation": "batch_time last_committed require_committed",
             "rocksdb_families": "list_key",
@@ -53,6 +59,6 @@ else:
             "query": "EmbeddedQuery RunningQuery parts_of",
             "repair": "SET_ASIDE DamagedFile Inspection Remade StoppedRepair locked_for_repair",
             "query_trial": "QueryTrial",
-            "versions": "require_stopped retained_versions",
+            "versions": "read_manifest require_stopped retained_versions",
         },
     )

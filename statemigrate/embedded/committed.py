@@ -29,6 +29,7 @@ from statemigrate.embedded.mirror import Mirror
 from statemigrate.embedded.replaced_values import (
     contents_in,
     count,
+    is_empty,
     quarantine_prefix,
     records,
 )
@@ -226,6 +227,20 @@ class CommittedPartition:
     def records(self, family: str) -> Iterator[tuple[bytes, bytes]]:
         """The raw records of a family, in key order."""
         return records(self._database.column(family), Span())
+
+    def values_under(self, family: str, key: bytes, kind: Kind) -> list[bytes]:
+        """The bytes under a key, of a list one for each element; none where it has no value."""
+        column = self._database.column(family)
+        if kind == "list":
+            return [data for _, data in records(column, Span.prefix(key))]
+        found = column.get(key)
+        return [] if found is None else [found]
+
+    @property
+    def filled(self) -> frozenset[str]:
+        """The names of the families that have any record."""
+        names = self._database.families
+        return frozenset(name for name in names if not is_empty(self._database.column(name)))
 
     def count(self, family: str) -> int:
         """How many records a family has."""

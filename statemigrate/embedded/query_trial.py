@@ -63,6 +63,13 @@ class QueryTrial:
         found: StructType = self.parts.schema.output
         return found
 
+    def check(self, checkpoint: Path) -> None:
+        """Raise `StartupError` where the code does not fit a local ``checkpoint``; run nothing."""
+        layout = Layout(checkpoint)
+        _, committed = next_start(layout)
+        check_checkpoint(layout, self._options(), committed, self.parts.schema)
+        self.planned(committed)
+
     def start(
         self,
         checkpoint: Path,
@@ -85,9 +92,7 @@ class QueryTrial:
             advice = "start the session with a local master; a copy is on the driver's disk alone"
             raise error.but(next_action=advice) from error
         require_workers(EMBEDDED, parts.stream.sparkSession)
-        _, committed = next_start(layout)
-        check_checkpoint(layout, options, committed, parts.schema)
-        self.planned(committed)
+        self.check(checkpoint)
         engine = Engine(
             layout=layout,
             working=str(working),

@@ -6,7 +6,7 @@ A script imports them from here: ``from statemigrate.lenses import cast, lens, r
 from statemigrate.lenses.change import Change, composed, composed_table
 from statemigrate.lenses.columns import TableFunction
 from statemigrate.lenses.complement import Complement, Remainder, ScriptRemainder, carry
-from statemigrate.lenses.differences import copied
+from statemigrate.lenses.differences import content_hash, copied
 from statemigrate.lenses.expressions import input_shape
 from statemigrate.lenses.fields import (
     LensChain,
@@ -38,6 +38,7 @@ __all__ = [
     "cast",
     "composed",
     "composed_table",
+    "content_hash",
     "copied",
     "ddl_of",
     "decimals_of",

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from statemigrate.errors import CheckpointError, CorruptFileError, UnsupportedError
+from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import (
     VERSION,
     Files,
@@ -30,7 +30,6 @@ from statemigrate.preview.bundle_rows import BundleRows
 from statemigrate.preview.engines import StateChecksums, engine_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
-from statemigrate.preview.state_copy import copy_state
 from statemigrate.preview.workspace import workspace
 
 FORMAT = 3
@@ -126,16 +125,6 @@ def save_bundle(
         )  # fmt: skip
     path.absolute().parent.mkdir(parents=True, exist_ok=True)
     numbers, engine = list(history.numbers), history.engine
-    if not (rows.are_all or engine.can_change_rows):
-        raise UnsupportedError(
-            "SM-PREVIEW-034",
-            f"{checkpoint} has state of the embedded engine, which is saved as it is",
-            expected="a bundle with the values of all keys",
-            found="--mask, mask in the configuration, or --sample",
-            next_action="leave out --mask and --sample, and mask of the configuration; the bundle "
-            "then has values of production, and is to be treated as a copy of the checkpoint",
-            path=checkpoint,
-        )
     with workspace(f".{path.name}-", path.absolute().parent) as folder:
         made = folder / "bundle"
         made.mkdir(mode=0o700)
@@ -147,13 +136,14 @@ def save_bundle(
             recorded = record(made / INPUTS)
             checksums = {number: engine.checksums(checkpoint, number) for number in numbers}
         else:
-            types = rows.check_state(files, numbers[-1])
+            state = engine.other_rows(rows.pseudonyms, rows.sample)
+            types = state.check(files, numbers[-1])
             whole = record(folder / INPUTS)
             rows.check_inputs(types, whole)
-            copy_state(files, copied, numbers, rows)
+            state.copy(files, made / CHECKPOINT, numbers, folder)
             _check_size(made, path, max_bytes)
             recorded = rows.inputs(whole, made / INPUTS)
-            masked = rows.check_masked(copied, numbers, recorded)
+            masked = rows.check_masked(state, copied, numbers, recorded)
             checksums = {number: engine.checksums(copied.location, number) for number in numbers}
         _shut(made)
         found = _hashes(made)

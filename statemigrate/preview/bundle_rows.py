@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from statemigrate.checkpoint import Batch, CommittedState, OperatorFamily
-from statemigrate.checkpoint.operators import is_derived, user_name
-from statemigrate.errors import CheckpointError, UnsupportedError
+from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
 from statemigrate.formats import Mask
-from statemigrate.native import paged_names
 from statemigrate.preview.inputs import RecordedInput, write_rows
-from statemigrate.preview.key_sample import KeySample, same_types
-from statemigrate.preview.pseudonyms import Pseudonyms, UnmaskedValues
+from statemigrate.preview.key_sample import KeySample, SampledTypes, same_types
+from statemigrate.preview.pseudonyms import Pseudonyms, UnmaskedValues, field_names, unmaskable
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from statemigrate.preview.engines import StateRows
+
 _NAMES_SHOWN = 20
-SampledTypes = list[tuple[str, Mapping[str, str]]]
-"""The types of the columns that a sample goes by, in each place that has them."""
 
 
 class BundleRows:
@@ -41,20 +38,6 @@ class BundleRows:
         """Whether the bundle has every row as it is."""
         return self.sample is None and not self.mask.names
 
-    def check_state(self, files: Files, batch: int) -> SampledTypes:
-        """The types of the sample's columns in each family.
-
-        Raises `UnsupportedError` for state whose rows cannot be chosen or masked.
-        """
-        pages = sorted(paged_names(files).values())
-        if pages and self.mask.names:
-            raise _encoded(f"the pages of {', '.join(pages)}")
-        if self.sample is None:
-            return []
-        found = [*_sampled_types(self.sample, CommittedState(files, batch))]
-        same_types(found)
-        return found
-
     def check_inputs(self, state: SampledTypes, inputs: Mapping[str, RecordedInput]) -> None:
         """Raise `UnsupportedError` where rows of the input cannot be chosen as the ``state``'s."""
         if self.sample is not None:
@@ -63,16 +46,6 @@ class BundleRows:
                 for source, each in inputs.items()
             ]
             same_types([*state, *sources])
-
-    def state(self, family: OperatorFamily, keys: pa.StructArray, values: pa.Array) -> Batch:
-        """The rows of a family of state in place of some."""
-        if self.sample is not None:
-            chosen = self.sample.chosen_keys(family.operator, family.store, family.family, keys)
-            keys, values = keys.filter(chosen), values.filter(chosen)
-        if not self.mask.names:
-            return keys, values
-        place = _name_of(family)
-        return self.pseudonyms.replaced(keys, place), self.pseudonyms.replaced(values, place)
 
     def inputs(
         self, recorded: Mapping[str, RecordedInput], folder: Path
@@ -91,7 +64,11 @@ class BundleRows:
         return found
 
     def check_masked(
-        self, files: Files, batches: Sequence[int], inputs: Mapping[str, RecordedInput]
+        self,
+        state: StateRows,
+        files: Files,
+        batches: Sequence[int],
+        inputs: Mapping[str, RecordedInput],
     ) -> tuple[str, ...]:
         """The masked fields of a bundle.
 
@@ -100,12 +77,13 @@ class BundleRows:
         """
         if not self.mask.names:
             return ()
-        self._check_names(files, batches[0], inputs)
+        self._check_names({*state.names(files, batches[0])}, inputs)
         unmasked = UnmaskedValues(self.pseudonyms)
-        for place, rows in chain(_other_files(files), _all_rows(files, batches, inputs)):
+        others = _other_files(files, state.state_folder)
+        for place, rows in chain(others, state.rows(files, batches), _input_rows(inputs)):
             found = unmasked.where(rows, place)
             if found is not None:
-                raise _encoded(found.place) if found.is_encoded else _unmasked(found.place)
+                raise unmaskable(found.place) if found.is_encoded else _unmasked(found.place)
         return tuple(sorted(self.pseudonyms.places))
 
     def _note_values(self, source: str, file: Path) -> None:
@@ -116,12 +94,8 @@ class BundleRows:
             for batch in pq.ParquetFile(file).iter_batches():
                 self.pseudonyms.replaced(batch.to_struct_array(), f"source {source}")
 
-    def _check_names(self, files: Files, batch: int, inputs: Mapping[str, RecordedInput]) -> None:
-        there: set[str] = set()
-        for each in CommittedState(files, batch).families:
-            there |= {*_field_names(each.family.key), *_field_names(each.family.value)}
-        for recorded in inputs.values():
-            there |= {*_field_names(recorded.schema)}
+    def _check_names(self, state: set[str], inputs: Mapping[str, RecordedInput]) -> None:
+        there = state.union(*(field_names(each.schema) for each in inputs.values()))
         known = {each.casefold() for each in there} | self.pseudonyms.names
         missing = sorted(self.mask.names - known)
         if missing:
@@ -172,62 +146,17 @@ def _unmasked(place: str) -> CheckpointError:
     )
 
 
-def _encoded(place: str) -> UnsupportedError:
-    return UnsupportedError(
-        "SM-PREVIEW-026",
-        f"values of a masked column may be in {place}, where they cannot have pseudonyms",
-        expected="columns that Spark's metadata name",
-        found="bytes with several fields",
-        next_action="save the bundle without a mask; no bundle was written",
-        place=place,
-    )
-
-
-def _other_files(files: Files) -> Iterator[tuple[str, pa.Array]]:
+def _other_files(files: Files, state_folder: str) -> Iterator[tuple[str, pa.Array]]:
     """The bytes of what is no state: logs, and what this package keeps in a checkpoint."""
     for each in files.list(recursive=True):
-        if each.kind == "file" and not each.name.startswith("state/"):
+        if each.kind == "file" and not each.name.startswith(state_folder):
             yield each.name, pa.array([files.get(each.name)], pa.binary())
 
 
-def _sampled_types(
-    sample: KeySample, state: CommittedState
-) -> Iterator[tuple[str, Mapping[str, str]]]:
-    for each in state.families:
-        if not is_derived(each.family.name):
-            name = _name_of(each)
-            yield name, sample.check_state(name, each.operator, each.store, each.family)
-
-
-def _name_of(family: OperatorFamily) -> str:
-    """What people call a family: Spark's own name where only Spark looks at it."""
-    name = user_name(family.operator, family.store.name, family.family.name)
-    return name or f"{family.store.name} {family.family.name} of operator {family.operator.number}"
-
-
-def _all_rows(
-    files: Files, batches: Sequence[int], inputs: Mapping[str, RecordedInput]
-) -> Iterator[tuple[str, pa.Array]]:
+def _input_rows(inputs: Mapping[str, RecordedInput]) -> Iterator[tuple[str, pa.Array]]:
     import pyarrow.parquet as pq
 
-    for number in batches:
-        for each in CommittedState(files, number).families:
-            for partition in range(len(each.parts)):
-                for keys, values in each.rows(partition):
-                    yield _name_of(each), keys
-                    yield _name_of(each), values
     for source, recorded in inputs.items():
         for number in recorded.batches:
             for batch in pq.ParquetFile(recorded.file(number)).iter_batches():
                 yield f"source {source}", batch.to_struct_array()
-
-
-def _field_names(kind: object) -> Iterator[str]:
-    """The names of all fields of a type, as Spark's JSON has it, at any depth."""
-    if not isinstance(kind, Mapping):
-        return
-    for each in kind.get("fields", ()):
-        yield str(each["name"])
-        yield from _field_names(each["type"])
-    for part in ("elementType", "keyType", "valueType"):
-        yield from _field_names(kind.get(part))

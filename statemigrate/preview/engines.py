@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,13 +21,18 @@ from statemigrate.embedded import (
 from statemigrate.errors import CodeError
 from statemigrate.files import Files, files_to_read, open_files
 from statemigrate.native import backfill_lines
+from statemigrate.preview.embedded_rows import EmbeddedStateRows
+from statemigrate.preview.spark_rows import SparkStateRows
 from statemigrate.rewrite import fork_batches, fork_state
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from statemigrate.embedded import EmbeddedQuery, QueryTrial
+    from statemigrate.preview.key_sample import KeySample, SampledTypes
+    from statemigrate.preview.pseudonyms import Pseudonyms
 
 StateChecksums = dict[str, tuple[int, str]]
 """By family how many rows it has, and the checksum of them."""
@@ -58,18 +63,47 @@ class RunnableCode(Protocol):
     def output(self) -> StructType:
         """The columns that it gives out."""
 
+    def check(self, folder: Path) -> None:
+        """Raise `StartupError` where it is known not to start on the checkpoint in ``folder``."""
+
     def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:
         """Run it on the checkpoint in ``folder``, with a trigger as Spark takes it."""
+
+
+class StateRows(Protocol):
+    """The state of a query with other rows: those of a sample of the keys, with pseudonyms.
+
+    ``state_folder`` is where a checkpoint has the files that are read as rows.
+    """
+
+    state_folder: str
+
+    def check(self, files: Files, batch: int) -> SampledTypes:
+        """The types of the sample's columns in the state after a batch.
+
+        Raises `UnsupportedError` for state whose rows cannot be chosen or masked.
+        """
+
+    def copy(self, files: Files, new: Path, batches: Sequence[int], scratch: Path) -> None:
+        """Copy the state after each of some batches, and their logs, to a new folder.
+
+        What comes up on the way is in ``scratch``, which the caller removes. Raises
+        `UnsupportedError` for state that cannot be written with other rows.
+        """
+
+    def names(self, files: Files, batch: int) -> Iterable[str]:
+        """The names of all fields of the state after a batch, at any depth."""
+
+    def rows(self, files: Files, batches: Sequence[int]) -> Iterator[tuple[str, pa.Array]]:
+        """All that the state after some batches has, as structs or texts, and what each is."""
 
 
 class StateEngine(Protocol):
     """Keeps the state of a query that is previewed.
 
-    ``can_change_rows`` says whether a bundle may have other rows of state than the query has, and
-    ``compares_meaning`` whether `plan` compares old code with new.
+    ``compares_meaning`` says whether `plan` compares old code with new.
     """
 
-    can_change_rows: bool
     compares_meaning: bool
 
     def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:
@@ -83,6 +117,9 @@ class StateEngine(Protocol):
 
     def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
         """Copy the state after each of some batches, and their logs."""
+
+    def other_rows(self, pseudonyms: Pseudonyms, sample: KeySample | None) -> StateRows:
+        """The state with pseudonyms, and that of a sample alone."""
 
     def state_to_compare(
         self, files: Files, checkpoint: str, folder: Path, batches: Sequence[int]
@@ -121,6 +158,9 @@ class SparkCode:
         found: StructType = self.stream.schema
         return found
 
+    def check(self, folder: Path) -> None:
+        """See `RunnableCode`; `plan` compares it with the state."""
+
     def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:  # noqa: ARG002
         """See `RunnableCode`; Spark takes the time of a batch from its log."""
         writer = self.stream.writeStream.foreachBatch(keep).outputMode(self.mode).trigger(**trigger)
@@ -144,6 +184,10 @@ class EmbeddedCode:
         """See `RunnableCode`."""
         return self.trial.output
 
+    def check(self, folder: Path) -> None:
+        """See `RunnableCode`."""
+        self.trial.check(folder)
+
     def start(self, folder: Path, keep: Keep, times: Times, **trigger: Any) -> StartedCode:
         """See `RunnableCode`."""
         return self.trial.start(folder, keep, times, **trigger)
@@ -152,7 +196,7 @@ class EmbeddedCode:
 class SparkEngine:
     """Spark's own state store; see `StateEngine`."""
 
-    can_change_rows = compares_meaning = True
+    compares_meaning = True
 
     def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:
         """See `StateEngine`."""
@@ -169,6 +213,10 @@ class SparkEngine:
     def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
         """See `StateEngine`."""
         fork_batches(files, open_files(folder.as_uri()), batches)
+
+    def other_rows(self, pseudonyms: Pseudonyms, sample: KeySample | None) -> StateRows:
+        """See `StateEngine`."""
+        return SparkStateRows(pseudonyms, sample)
 
     def state_to_compare(
         self,
@@ -215,7 +263,7 @@ class SparkEngine:
 class EmbeddedEngine:
     """The embedded engine; see `StateEngine`."""
 
-    can_change_rows = compares_meaning = False
+    compares_meaning = False
 
     def lines(self, files: Files, offsets: Offsets) -> frozenset[str]:  # noqa: ARG002
         """See `StateEngine`."""
@@ -232,6 +280,10 @@ class EmbeddedEngine:
     def fork_batches(self, files: Files, folder: Path, batches: Sequence[int]) -> None:
         """See `StateEngine`."""
         fork_versions(files, folder, batches)
+
+    def other_rows(self, pseudonyms: Pseudonyms, sample: KeySample | None) -> StateRows:
+        """See `StateEngine`."""
+        return EmbeddedStateRows(pseudonyms, sample)
 
     def state_to_compare(
         self,

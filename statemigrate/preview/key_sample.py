@@ -6,7 +6,7 @@ in the sample together, in the input as in the state.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ from statemigrate.checkpoint.rows import XXHASH64, arrow_array, hash_of
 from statemigrate.errors import UnsupportedError
 
 _PARTS = 1_000_000
+SampledTypes = list[tuple[str, Mapping[str, str]]]
+"""The types of the columns that a sample goes by, in each place that has them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class KeySample:
         Raises `UnsupportedError` where it lacks one.
         """
         types = {str(each["name"]).casefold(): each["type"] for each in schema["fields"]}
-        return self._types(f"source {source}", types)
+        return self.check_key(f"source {source}", types)
 
     def check_state(
         self, name: str, operator: OperatorShape, store: StoreShape, family: FamilyShape
@@ -63,7 +65,7 @@ class KeySample:
             if isinstance(kind, Mapping) and kind.get("type") == "struct":
                 types |= {str(each["name"]).casefold(): each["type"] for each in kind["fields"]}
             types[path[-1].casefold()] = kind
-        return self._types(name, types)
+        return self.check_key(name, types)
 
     def chosen_keys(
         self, operator: OperatorShape, store: StoreShape, family: FamilyShape, keys: pa.StructArray
@@ -79,7 +81,11 @@ class KeySample:
             columns[path[-1].casefold()] = column
         return self.chosen(columns)
 
-    def _types(self, place: str, types: Mapping[str, Any]) -> dict[str, str]:
+    def check_key(self, place: str, types: Mapping[str, Any]) -> dict[str, str]:
+        """The types of the columns among those of a place, by their names in small letters.
+
+        Raises `UnsupportedError` where it lacks one.
+        """
         missing = [each for each in self.columns if each.casefold() not in types]
         if missing:
             raise UnsupportedError(
@@ -95,7 +101,7 @@ class KeySample:
         return {each: str(types[each.casefold()]) for each in self.columns}
 
 
-def same_types(types: Sequence[tuple[str, Mapping[str, str]]]) -> None:
+def same_types(types: SampledTypes) -> None:
     """Raise `UnsupportedError` where a column of the sample has two types, and so two hashes."""
     for place, found in types[1:]:
         first, wanted = types[0]

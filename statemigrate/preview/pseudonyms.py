@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -39,7 +39,7 @@ class Pseudonyms:
     """
 
     def __init__(self, mask: Mask) -> None:
-        self._mask = mask
+        self.mask = mask
         self.texts: set[bytes] = set()
         self.numbers: set[int] = set()
         self.places: set[str] = set()
@@ -59,7 +59,7 @@ class Pseudonyms:
                 self._replaced(
                     column,
                     f"{place}.{each.name}",
-                    hidden=self._hides(each.name, place) or hidden,
+                    hidden=self.hides(each.name, place) or hidden,
                 )
                 for each, column in zip(kind, array.flatten(), strict=True)
             ]
@@ -73,10 +73,25 @@ class Pseudonyms:
         self.places.add(place)
         return self._leaf(array, place)
 
-    def _hides(self, field: str, place: str) -> bool:
-        found = {field.casefold(), f"{place}.{field}".casefold()} & self._mask.names
+    def of_leaf(self, array: pa.Array, place: str) -> pa.Array:
+        """Single values with pseudonyms, whatever their name. Raises as `replaced`."""
+        return self._replaced(array, place, hidden=True)
+
+    def hides(self, field: str, place: str) -> bool:
+        """Whether the mask names a field of a place, and with it all that is in the field."""
+        found = {field.casefold(), f"{place}.{field}".casefold()} & self.mask.names
         self.names |= found
         return bool(found)
+
+    def hides_any(self, fields: Iterable[str], place: str) -> bool:
+        """Whether the mask may name one of the fields, at any depth of a place."""
+        names = self.mask.names
+        is_within = any(each.startswith(f"{place}.".casefold()) for each in names)
+        return is_within or any(each.casefold() in names for each in fields)
+
+    def digest(self, data: bytes) -> bytes:
+        """A hash of bytes that nobody finds who has not the mask's secret."""
+        return self._digest(data)
 
     def _elements_replaced(self, array: pa.Array, place: str, *, hidden: bool) -> pa.Array:
         kind = array.type
@@ -113,7 +128,7 @@ class Pseudonyms:
     def _function(self, kind: pa.DataType, place: str) -> Callable[[Any], Any]:
         """What gives the pseudonym of a value of a type."""
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return self._mask.hashed
+            return self.mask.hashed
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             return lambda each: self._digest(each)[:8]
         if pa.types.is_floating(kind):
@@ -133,7 +148,7 @@ class Pseudonyms:
 
     def _digest(self, value: Any) -> bytes:
         data = value if isinstance(value, bytes) else repr(value).encode()
-        return hashlib.blake2b(data, key=self._mask.secret, digest_size=16).digest()
+        return hashlib.blake2b(data, key=self.mask.secret, digest_size=16).digest()
 
     def _number(self, value: Any) -> int:
         return int.from_bytes(self._digest(value)[:8], "big")
@@ -156,6 +171,29 @@ class Pseudonyms:
             secret = np.uint64(int.from_bytes(self._digest(f"round {number}")[:8], "big"))
             left, right = right, left ^ (_mixed(right ^ secret) & np.uint64(low))
         return ((left << np.uint64(half)) | right).astype(values.dtype)
+
+
+def field_names(kind: object) -> Iterator[str]:
+    """The names of all fields of a type, as Spark's JSON has it, at any depth."""
+    if not isinstance(kind, Mapping):
+        return
+    for each in kind.get("fields", ()):
+        yield str(each["name"])
+        yield from field_names(each["type"])
+    for part in ("elementType", "keyType", "valueType"):
+        yield from field_names(kind.get(part))
+
+
+def unmaskable(place: str, found: str = "bytes with several fields") -> UnsupportedError:
+    """The error for a place whose columns nothing here reads and writes."""
+    return UnsupportedError(
+        "SM-PREVIEW-026",
+        f"values of a masked column may be in {place}, where they cannot have pseudonyms",
+        expected="columns that Spark's metadata name",
+        found=found,
+        next_action="save the bundle without a mask; no bundle was written",
+        place=place,
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

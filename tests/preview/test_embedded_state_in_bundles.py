@@ -78,15 +78,6 @@ def test_a_bundle_of_other_state_is_refused(query, saved, tmp_path):
     assert refused(lambda: query.preview(code.totals, place=place)).code == "SM-PREVIEW-021"
 
 
-@pytest.mark.parametrize(
-    "options", [{"mask": ["k"]}, {"sample": 0.5, "sample_by": ["k"]}], ids=["mask", "sample"]
-)
-def test_a_bundle_with_other_rows_is_refused(query, tmp_path, options):
-    error = refused(lambda: query.save(tmp_path / "bundle", **options))
-    assert error.code == "SM-PREVIEW-034"
-    assert list(tmp_path.iterdir()) == []
-
-
 def refused(action):
     with pytest.raises(StatemigrateError) as raised:
         action()
@@ -115,12 +106,6 @@ def test_code_that_fails_is_named_with_its_batch(query):
     assert "no such id" in str(error)
 
 
-def test_a_format_without_a_script_is_named_with_its_field(query):
-    error = refused(lambda: query.preview(code.means))
-    assert error.code == "SM-START-007"
-    assert "mean: found DOUBLE" in str(error.found)
-
-
 def never_run(monkeypatch):
     """Fail where code is run on a batch."""
 
@@ -128,6 +113,14 @@ def never_run(monkeypatch):
         raise AssertionError("something was run")
 
     monkeypatch.setattr(runs, "replay", run)
+
+
+def test_a_format_without_a_script_is_named_with_its_field_before_anything_runs(query, monkeypatch):
+    never_run(monkeypatch)
+    for old in (True, False):
+        error = refused(lambda old=old: query.preview(code.means, old=old))
+        assert error.code == "SM-START-007"
+        assert "mean: found DOUBLE" in str(error.found)
 
 
 @pytest.fixture
