@@ -49,7 +49,7 @@ class FamilyPlace:
     @property
     def has_elements(self) -> bool:
         """Whether each of its records is an element of a list, with a position behind the key."""
-        return self.stored.kind == "list" and not self.has_complements
+        return self.stored.variable_kind.has_several_values and not self.has_complements
 
 
 class RecordChange(Protocol):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from statemigrate.deployment import Kind, StoredFamily
+from statemigrate.deployment import VARIABLE_KINDS, Kind, StoredFamily
 from statemigrate.embedded.content_hash import Contents
 from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.database import META, Database
@@ -231,7 +231,7 @@ class CommittedPartition:
     def values_under(self, family: str, key: bytes, kind: Kind) -> list[bytes]:
         """The bytes under a key, of a list one for each element; none where it has no value."""
         column = self._database.column(family)
-        if kind == "list":
+        if VARIABLE_KINDS[kind].has_several_values:
             return [data for _, data in records(column, Span.prefix(key))]
         found = column.get(key)
         return [] if found is None else [found]

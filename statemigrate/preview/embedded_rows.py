@@ -165,7 +165,7 @@ class _Change:
         family, data = found
         masked = _masked_values(place.store, family.format, data, self.pseudonyms)
         pair = [family.format.decode_many(each) for each in (data, list(masked))]
-        return pair if place.stored.kind == "list" else [each[0] for each in pair]
+        return pair if place.stored.variable_kind.has_several_values else [each[0] for each in pair]
 
     def cause(self, text: str) -> str:
         """See `RecordChange`: what went wrong with a value may repeat it."""
