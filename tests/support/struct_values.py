@@ -15,8 +15,9 @@ from statemigrate.formats.timestamps import BEYOND_UTC
 Pair = tuple[str, st.SearchStrategy[Any]]
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _BITS_OF_FLOATS = st.binary(min_size=8, max_size=8).map(lambda b: struct.unpack("<d", b)[0])
-_VARIANTS = st.fixed_dictionaries({"value": st.binary(max_size=6), "metadata": st.binary(max_size=6)})
-_SECONDS = st.times().map(lambda t: t.replace(microsecond=0, fold=0))
+_VARIANTS = st.fixed_dictionaries(
+    {"value": st.binary(max_size=6), "metadata": st.binary(max_size=6)}
+)
 _FARTHEST = dt.timedelta(microseconds=2**63 - 1)
 
 
@@ -108,10 +109,12 @@ ODD: list[Any] = [
     {1: 2}, {"a": None, "b": None}, OrderedDict(a=1), Decimal(0), Decimal("-0.00"), Decimal("0E+2"),
     Decimal("0E-9"), Decimal("0E-40"), Decimal("1.5"), Decimal("1.500"), Decimal("10.00000"),
     Decimal("1E+1"), Decimal("1E+999999"), Decimal("1E-999999"), Decimal("9" * 38),
-    Decimal("9" * 39), Decimal("0." + "9" * 9), Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"),
+    Decimal("9" * 39), Decimal("0." + "9" * 9), Decimal("NaN"), Decimal("sNaN"),
+    Decimal("Infinity"),
     Decimal("-12345678901234567890.123456789012345678"), Decimal("1" + "0" * 60 + "E-60"),
-    dt.date(1, 1, 1), dt.date.max, dt.datetime.min, dt.datetime.max, dt.datetime(2024, 2, 29, fold=1),
-    dt.datetime(1, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(0))),
+    dt.date(1, 1, 1), dt.date.max, dt.datetime.min, dt.datetime.max,
+    dt.datetime(2024, 2, 29, fold=1), dt.datetime(1, 1, 1, tzinfo=dt.UTC),
+    dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(0))),
     dt.datetime(2024, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=5))),
     dt.datetime(9999, 12, 31, 23, tzinfo=BEYOND_UTC[1]),
     dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.timezone(-dt.timedelta(hours=5))),

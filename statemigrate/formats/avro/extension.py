@@ -140,8 +140,10 @@ class _Tree:
                 return self._union(node)
         return self._leaf(node)
 
-    def columns(self, record: Record, columns: Columns, struct: StructConverter | None = None) -> Any:
-        """The node of a record as a tuple of its columns, or of a dictionary too in a ``struct``."""
+    def columns(
+        self, record: Record, columns: Columns, struct: StructConverter | None = None
+    ) -> Any:
+        """The node of a record as a tuple of its columns; in a ``struct`` as a dictionary too."""
         names = tuple(name for name, _ in columns)
         converters = dict(columns)
         nodes, left = [], []
@@ -190,12 +192,16 @@ class _Tree:
         match node:
             case Enum():
                 return self._codec.Enum(node.symbols)
-            case Fixed(decimals=None):
-                return self._codec.Fixed(node.size)
-            case Fixed(decimals=Decimals() as decimals):
-                return self._decimals(node, decimals, node.size)
+            case Fixed(size=size) if node.decimals is None:
+                return self._codec.Fixed(size)
+            case Fixed(size=size, decimals=Decimals() as decimals):
+                return self._decimals(node, decimals, size)
             case Primitive(decimals=Decimals() as decimals):
                 return self._decimals(node, decimals, -1)
+        return self._primitive(node)
+
+    def _primitive(self, node: Any) -> Any:
+        match node:
             case Primitive(logical=str(logical)):
                 return self._logical(node, logical)
             case Primitive(type="string"):
@@ -206,8 +212,9 @@ class _Tree:
         return getattr(self._codec, _PLAIN[node.type])()
 
     def _decimals(self, node: Primitive | Fixed, decimals: Decimals, size: int) -> Any:
-        if decimals.precision <= _MOST_DIGITS and 0 <= decimals.scale <= decimals.precision and size:
-            return self._codec.Decimals(decimals.precision, decimals.scale, size)
+        precision, scale = decimals.precision, decimals.scale
+        if size != 0 and precision <= _MOST_DIGITS and 0 <= scale <= precision:
+            return self._codec.Decimals(precision, scale, size)
         data = self._codec.Bytes() if size < 0 else self._codec.Fixed(size)
         return self._codec.Converted(data, decimal_reader(decimals), checked_writer(node))
 

@@ -177,7 +177,10 @@ def test_every_byte_of_every_type_may_be_wrong(make: Any) -> None:
             twins.read_alike(whole[:at] + bytes((byte,)) + whole[at + 1 :])
 
 
-@pytest.mark.parametrize("days", [range(-719_163, -718_000), range(-800, 800), range(2_932_000, 2_932_900)])
+SOME_DAYS = [range(-719_163, -718_000), range(-800, 800), range(2_932_000, 2_932_900)]
+
+
+@pytest.mark.parametrize("days", SOME_DAYS, ids=str)
 def test_days_are_those_of_pythons_calendar(days: range) -> None:
     schema = {**TIMES, "fields": TIMES["fields"][:1]}
     twins = Twins(lambda: Avro(schema))
@@ -219,7 +222,9 @@ def test_records_like_those_at_work_are_never_left_to_python(kind: RecordKind) -
     with in_compiled_code():
         write, read = extension.extension_writer(record), extension.extension_reader(record)
         ways = rows.direct_conversion(Struct(kind.ddl))
-        assert write and read and ways
+        assert write is not None
+        assert read is not None
+        assert ways is not None
         write_row, read_row = ways[0](), ways[1]()
     for number in range(50):
         for value in (kind.value(number), kind.sparse(number)):
@@ -239,7 +244,7 @@ def test_a_key_that_is_too_long_for_its_type_is_refused() -> None:
 
 
 def row_of(value: Any, draw: Any) -> Any:
-    """A struct's value as a processor gives it: tuples, Rows, dictionaries or lists at any depth."""
+    """A struct's value as a processor gives it: tuples, Rows, dictionaries or lists."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         return value
     fields = {name: row_of(each, draw) for name, each in value.items()}
@@ -265,7 +270,8 @@ def test_a_tuple_has_the_bytes_that_python_writes_and_is_read_as_the_same_row(
             assert direct is not None
             found.append([make() for make in direct])
     (write, read), (pure_write, pure_read) = found
-    written, plain = outcome(lambda: write(row)), outcome(lambda: format_.encode(codec.to_value(row)))
+    written = outcome(lambda: write(row))
+    plain = outcome(lambda: format_.encode(codec.to_value(row)))
     # What is refused here goes by plain values.
     assert written[0] is not bytes or plain in (written, outcome(lambda: pure_write(row)))
     if plain[0] is bytes:
