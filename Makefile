@@ -7,8 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CODEC := $(VENV)/.codec
 
-.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint wheel codec-wheel docs bench peers compat java \
-	chromium compiler postgres prometheus clean
+.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint wheel codec-wheel \
+	docs bench peers compat java chromium compiler postgres prometheus clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -77,8 +77,8 @@ wheel: $(STAMP)
 
 # The compiled codec, for this machine's Python.
 codec-wheel: $(STAMP) compiler
-	rm -f dist/statemigrate_codec-*.whl
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist ./codec
+	rm -f dist/codec/*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist/codec ./codec
 
 docs: $(STAMP)
 	$(BIN)/python scripts/error_pages.py
@@ -166,4 +166,5 @@ $(CODEC): $(STAMP) $(filter-out %.c,$(wildcard codec/*.*)) | compiler
 	touch $@
 
 clean:
-	rm -rf codec/build codec/*.c codec/*.egg-info site $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf codec/build codec/*.c codec/*.egg-info
+	rm -rf site $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
