@@ -53,8 +53,10 @@ cdef class Columns(Node):
         cdef Py_ssize_t number
         check_fields(names, nodes)
         self.count = len(names)
-        if sorted(places) != list(range(self.count)) or len(converters) != self.count:
-            raise ValueError("a place and a converter for each field")
+        if self.count == 0 or sorted(places) != list(range(self.count)):
+            raise ValueError("at least one field, and a place for each")
+        if len(converters) != self.count:
+            raise ValueError("a converter for each field")
         if row is not None and not (isinstance(row, type) and issubclass(row, tuple)):
             raise TypeError("a row that is no tuple")
         self.names, self.nodes, self.converters = names, nodes, converters

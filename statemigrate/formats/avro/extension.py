@@ -71,7 +71,7 @@ def in_python(columns: Columns) -> Columns:
 @cache
 def loaded() -> Any | None:
     """The package, or None where it is not installed, not wanted, or of another interface."""
-    if os.environ.get(PURE_CODEC):
+    if os.environ.get(PURE_CODEC, "").lower() not in ("", "0", "false", "no"):
         return None
     try:
         import statemigrate_codec

@@ -177,6 +177,28 @@ def test_every_byte_of_every_type_may_be_wrong(make: Any) -> None:
             twins.read_alike(whole[:at] + bytes((byte,)) + whole[at + 1 :])
 
 
+PLAIN_AND_NESTED: list[Any] = [
+    {"type": "enum", "name": "e", "symbols": ["A", "B", "C"]},
+    ["null", "int"],
+    ["int", "null"],
+    ["int", "string", "boolean"],
+    ["string"],
+    {"type": "array", "items": "int"},
+    {"type": "map", "values": "boolean"},
+    {"type": "fixed", "name": "f", "size": 2},
+    *("boolean", "int", "long", "float", "double", "string", "bytes", "null"),
+]
+
+
+@pytest.mark.parametrize("type_", PLAIN_AND_NESTED, ids=str)
+def test_every_first_byte_is_read_or_refused_in_the_same_words(type_: Any) -> None:
+    fields = [{"name": "f", "type": type_}]
+    twins = Twins(lambda: Avro({"type": "record", "name": "r", "fields": fields}))
+    for byte in range(256):
+        for rest in (b"", b"\x00", b"\x02\x00", bytes(7)):
+            twins.read_alike(bytes((byte,)) + rest)
+
+
 SOME_DAYS = [range(-719_163, -718_000), range(-800, 800), range(2_932_000, 2_932_900)]
 
 
@@ -305,32 +327,37 @@ def test_a_tuple_of_a_class_of_its_own_is_asked_for_its_items() -> None:
 
 
 @pytest.fixture
-def asked_anew() -> Iterator[None]:
+def asked_again() -> Iterator[None]:
     extension.loaded.cache_clear()
     yield
     extension.loaded.cache_clear()
 
 
-@pytest.mark.usefixtures("asked_anew")
+@pytest.mark.usefixtures("asked_again")
 def test_it_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(extension.PURE_CODEC, raising=False)
-    assert extension.loaded() is statemigrate_codec
+    for value in (None, "", "0"):
+        extension.loaded.cache_clear()
+        if value is None:
+            monkeypatch.delenv(extension.PURE_CODEC, raising=False)
+        else:
+            monkeypatch.setenv(extension.PURE_CODEC, value)
+        assert extension.loaded() is statemigrate_codec
 
 
-@pytest.mark.usefixtures("asked_anew")
+@pytest.mark.usefixtures("asked_again")
 def test_a_variable_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(extension.PURE_CODEC, "1")
     assert extension.loaded() is None
     assert Struct("a INT").decode(Struct("a INT").encode({"a": 1})) == {"a": 1}
 
 
-@pytest.mark.usefixtures("asked_anew")
+@pytest.mark.usefixtures("asked_again")
 def test_it_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "statemigrate_codec", None)
     assert extension.loaded() is None
 
 
-@pytest.mark.usefixtures("asked_anew")
+@pytest.mark.usefixtures("asked_again")
 def test_one_of_another_interface_is_left_out_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -374,6 +401,8 @@ def test_a_tree_needs_its_parts() -> None:
         lambda: codec.Decimals(5, 6),
         lambda: codec.Fixed(-1),
         lambda: codec.Columns(("a",), (codec.Null(),), (None,), [1]),
+        lambda: codec.Columns(("a",), (codec.Null(),), (), [0]),
+        lambda: codec.Columns((), (), (), []),
     ):
         with pytest.raises(ValueError, match=r"\w"):
             make()
