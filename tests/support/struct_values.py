@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import struct
 from collections import OrderedDict
 from decimal import Decimal
@@ -18,6 +19,7 @@ _BITS_OF_FLOATS = st.binary(min_size=8, max_size=8).map(lambda b: struct.unpack(
 _VARIANTS = st.fixed_dictionaries(
     {"value": st.binary(max_size=6), "metadata": st.binary(max_size=6)}
 )
+_GREATEST_FLOAT = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 _FARTHEST = dt.timedelta(microseconds=2**63 - 1)
 
 
@@ -104,6 +106,7 @@ class Whole(int):
 ODD: list[Any] = [
     None, True, False, 0, 1, -1, 2**7, 2**15, 2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 10**40,
     Whole(5), 1.5, -0.0, 1e39, float("inf"), float("-inf"), float("nan"), 3.5e38, 0.1, 2.0**24 + 1,
+    _GREATEST_FLOAT, -_GREATEST_FLOAT, math.nextafter(_GREATEST_FLOAT, math.inf),
     "", "x", "long enough to be too long", "\ud800", "\x00", Text("x"), b"x", b"\xff" * 20,
     bytearray(b"x"), memoryview(b"x"), [], [None], [1, "x"], (), (1,), ("x", 1), {}, {"a": 1},
     {1: 2}, {"a": None, "b": None}, OrderedDict(a=1), Decimal(0), Decimal("-0.00"), Decimal("0E+2"),

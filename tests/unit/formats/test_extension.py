@@ -190,6 +190,13 @@ PLAIN_AND_NESTED: list[Any] = [
 ]
 
 
+LONG_NUMBERS = [
+    b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x02", b"\xff" * 9 + b"\x03", b"\x80" * 9 + b"\x02",
+    b"\x80" * 9 + b"\x00", b"\x80" * 10 + b"\x00", b"\x80\x00", b"\xfe" + b"\xff" * 8 + b"\x01",
+]  # fmt: skip
+"""Numbers of 64 bits, of more, and of more bytes than they need."""
+
+
 @pytest.mark.parametrize("type_", PLAIN_AND_NESTED, ids=str)
 def test_every_first_byte_is_read_or_refused_in_the_same_words(type_: Any) -> None:
     fields = [{"name": "f", "type": type_}]
@@ -197,6 +204,9 @@ def test_every_first_byte_is_read_or_refused_in_the_same_words(type_: Any) -> No
     for byte in range(256):
         for rest in (b"", b"\x00", b"\x02\x00", bytes(7)):
             twins.read_alike(bytes((byte,)) + rest)
+    for number in LONG_NUMBERS:
+        for before, rest in ((b"", b""), (b"", b"\x00\x00"), (b"\x02", b""), (b"\x02", b"\x00")):
+            twins.read_alike(before + number + rest)
 
 
 SOME_DAYS = [range(-719_163, -718_000), range(-800, 800), range(2_932_000, 2_932_900)]
