@@ -5,9 +5,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+CODEC := $(VENV)/.codec
 
-.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint wheel docs bench peers compat java \
-	chromium compiler postgres prometheus clean
+.PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint wheel codec-wheel \
+	docs bench peers compat java chromium compiler postgres prometheus clean
 
 demo: $(STAMP) java
 	$(BIN)/statemigrate demo
@@ -17,14 +18,14 @@ demo: $(STAMP) java
 PROCESSES := 3
 PARALLEL = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
-test: $(STAMP) java chromium compiler $(VENV)/java/bin/java
+test: $(CODEC) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 # The rest of what needs Spark: pages followed word for word, a cluster, histories at random, orders of
 # deployment, and the queries that go on from forks and rewritten checkpoints. PART=2/6 is the second
 # of six parts.
 PART ?=
-long: $(STAMP) java chromium compiler $(VENV)/java/bin/java
+long: $(CODEC) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest -m "long and not rewrites" $(PARALLEL) \
 		$(if $(PART),--part $(PART)) $(ARGS)
 
@@ -38,30 +39,30 @@ $(VENV)/.integration: $(STAMP)
 
 # The tests that need a broker, a database or file systems; PART=2/3 is the second of three parts.
 integration: PROCESSES := 2
-integration: systems $(VENV)/java/bin/java
+integration: systems $(CODEC) $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration \
 		$(if $(PART),--part $(PART)) $(ARGS)
 
 # Histories at random for so many minutes, one engine a process; SEED repeats what was wrong.
 ENGINE ?= embedded
 MINUTES ?= 10
-soak: $(STAMP) java compiler $(if $(filter s3,$(ENGINE)),systems)
+soak: $(CODEC) java compiler $(if $(filter s3,$(ENGINE)),systems)
 	PYTHONPATH=tests $(BIN)/python -m soak --engine $(ENGINE) --minutes $(MINUTES) \
 		$(if $(SEED),--seed $(SEED))
 
 # Each parser of a checkpoint's files, and each writer of text that has names in it, on so many inputs
 # made up at random.
 EXAMPLES ?= 5000
-fuzz: $(STAMP)
+fuzz: $(CODEC)
 	STATEMIGRATE_FUZZ=$(EXAMPLES) $(BIN)/python -m pytest $(PARALLEL) tests/hostile $(ARGS)
 
 # The rest of what rewrites and forks can change, and so many rewrites at random.
 REWRITES ?= 100
-rewrites: $(STAMP) java compiler $(VENV)/java/bin/java
+rewrites: $(CODEC) java compiler $(VENV)/java/bin/java
 	STATEMIGRATE_REWRITES=$(REWRITES) $(BIN)/python -m pytest $(PARALLEL) -m rewrites $(ARGS)
 
 # Rewrites whose driver or workers are killed at every file operation, which takes hours.
-soak-rewrites: $(STAMP) java compiler $(VENV)/java/bin/java
+soak-rewrites: $(CODEC) java compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest -m soak tests/crash/test_rewrites_ended_anywhere.py $(ARGS)
 
 lint: $(STAMP)
@@ -74,12 +75,17 @@ wheel: $(STAMP)
 	rm -f dist/statemigrate-*.whl
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
+# The compiled codec, for this machine's Python.
+codec-wheel: $(STAMP) compiler
+	rm -f dist/codec/*.whl
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist/codec ./codec
+
 docs: $(STAMP)
 	$(BIN)/python scripts/error_pages.py
 	$(BIN)/python scripts/describe_architecture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(STAMP) java
+bench: $(CODEC) java
 	$(BIN)/python -m benchmarks
 
 # What the embedded engine is compared with by `python -m benchmarks peers`, and nothing else needs.
@@ -138,7 +144,7 @@ chromium:
 	@sh scripts/ensure-chromium.sh
 
 compiler:
-	@sh scripts/ensure-compiler.sh
+	@PYTHON=$(PYTHON) sh scripts/ensure-compiler.sh
 
 postgres:
 	@sh scripts/ensure-postgres.sh
@@ -153,5 +159,12 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+# With the versions of Cython and setuptools in constraints.txt, and no others.
+$(CODEC): $(STAMP) $(filter-out %.c,$(wildcard codec/*.*)) | compiler
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+		--no-deps --force-reinstall ./codec
+	touch $@
+
 clean:
+	rm -rf codec/build codec/*.c codec/*.egg-info
 	rm -rf site $(VENV) .venv-* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

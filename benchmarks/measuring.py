@@ -8,10 +8,11 @@ import os
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from unittest import mock
 
 _TENTH = 0.1
 
@@ -97,3 +98,10 @@ def table_rows(results: list[Result]) -> str:
 def as_json(results: list[Result]) -> str:
     """The results with all their figures."""
     return json.dumps([result.to_json() for result in results], indent=2)
+
+
+@contextlib.contextmanager
+def codec_in_python() -> Iterator[None]:
+    """Formats that are made and first used in here write and read without the compiled codec."""
+    with mock.patch("statemigrate.formats.avro.extension.loaded", return_value=None):
+        yield

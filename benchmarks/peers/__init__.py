@@ -8,11 +8,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from benchmarks.dry_runs import checkpoint
-from benchmarks.measuring import Result
+from benchmarks.measuring import Result, codec_in_python
 from benchmarks.peers.counting import counting, keeping_records, keeping_tables
 from benchmarks.peers.whole import handed_on_query, sql_query, tables_query, whole_batches
 from benchmarks.records import KINDS
@@ -55,12 +56,18 @@ def records(keys: int = 20_000, rounds: int = 5) -> list[Result]:
 
 def _records(keys: int, rounds: int) -> list[Result]:
     by_key: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
+    in_python: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
     by_table: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
     theirs: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
     for _ in range(rounds):
         for kind in KINDS:
-            for kept, found in ((keeping_records, by_key), (keeping_tables, by_table)):
-                with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+            for kept, found in (
+                (keeping_records, by_key),
+                (keeping_records, in_python),
+                (keeping_tables, by_table),
+            ):
+                codec = codec_in_python() if found is in_python else nullcontext()
+                with codec, tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
                     found[kind.name] += kept(Path(folder), keys, 2, kind)[1:]
         # The second of two batches for each kind: the first writes every key for the first time.
         for kind, each in zip(KINDS, _quix("records", keys, 2)[1::2], strict=True):
@@ -70,6 +77,7 @@ def _records(keys: int, rounds: int) -> list[Result]:
         result
         for name, ours, limits in (
             ("one partition's loop", by_key, (1.5, 1.2, 1.0)),
+            ("one partition's loop, codec in Python", in_python, (0.5, 0.3, 0.15)),
             ("one partition's batch processor", by_table, (4.0, 4.0, 4.0)),
         )
         for kind, limit in zip(KINDS, limits, strict=True)

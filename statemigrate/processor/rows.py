@@ -18,7 +18,12 @@ from pyspark.sql import Row
 
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Format, Value, local_of, utc_of
-from statemigrate.formats.avro import DirectConversion, GeneratedSource, direct_conversion
+from statemigrate.formats.avro import (
+    DirectConversion,
+    GeneratedSource,
+    StructConverter,
+    direct_conversion,
+)
 from statemigrate.processor.intake import row_taker
 
 if TYPE_CHECKING:
@@ -134,11 +139,9 @@ class TupleCodec:
 
         Either raises any `Exception` for what goes by plain values alone; None where all does.
         """
-        written = zip(self.names, _converters(self.schema, _plain), strict=True)
-        read = zip(
-            self.names, _converters(self.schema, _row if self._rows else _tuple), strict=True
-        )
-        return direct_conversion(fmt.schema, list(written), list(read))
+        written = _columns(self.schema, _plain, rows=False)
+        read = _columns(self.schema, _row if self._rows else _tuple, rows=self._rows)
+        return direct_conversion(fmt.schema, written, read)
 
     def to_tuple(self, value: Value) -> tuple[Any, ...]:
         """The tuple PySpark hands to a processor for ``value``."""
@@ -153,6 +156,25 @@ def _converters(
     schema: StructType, make: Callable[[DataType], Convert | None]
 ) -> list[Convert | None]:
     return [make(field.dataType) for field in schema.fields]
+
+
+def _columns(
+    schema: StructType, make: Make, *, rows: bool
+) -> list[tuple[str, Convert | StructConverter | None]]:
+    """The columns with their converters, in which a codec finds the columns of nested structs."""
+    return [(field.name, _column_converter(field.dataType, make, rows)) for field in schema.fields]
+
+
+def _column_converter(data_type: Any, make: Make, rows: bool) -> Convert | StructConverter | None:
+    convert = make(data_type)
+    if convert is None or data_type.typeName() != "struct":
+        return convert
+    columns = _columns(data_type, make, rows=rows)
+    if not rows:
+        return StructConverter(convert, columns)
+    from pyspark.sql import Row
+
+    return StructConverter(convert, columns, Row, Row(*data_type.fieldNames()))
 
 
 def _plain(data_type: DataType) -> Convert | None:

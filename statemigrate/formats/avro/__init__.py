@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         has_nulls_only_where_allowed,
         write_columns,
     )
+    from statemigrate.formats.avro.extension import StructConverter
     from statemigrate.formats.avro.generated import GeneratedSource
     from statemigrate.formats.avro.leaves import Unfit
     from statemigrate.formats.avro.reading import read_container, readers_of, write_container
@@ -35,6 +36,7 @@ else:
             "column_types": "arrow_type has_columns",
             "columns_reading": "read_columns",
             "columns_writing": "has_nulls_only_where_allowed write_columns",
+            "extension": "StructConverter",
             "generated": "GeneratedSource",
             "leaves": "Unfit",
             "reading": "read_container readers_of write_container",

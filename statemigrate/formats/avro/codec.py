@@ -1,12 +1,14 @@
 """The codec of a format: plain values and tuples of fields as bytes, and back.
 
-A value is written by the function made for its format. What that refuses goes type by type.
+A value is written by the function made for its format: in compiled code where that is installed,
+else in Python. What that refuses goes type by type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from statemigrate.formats.avro.compiled_reading import compiled_row_reader
@@ -15,6 +17,13 @@ from statemigrate.formats.avro.compiled_writing import (
     Encode,
     compiled_row_writer,
     compiled_writer,
+)
+from statemigrate.formats.avro.extension import (
+    are_fields_of,
+    extension_row_reader,
+    extension_row_writer,
+    extension_writer,
+    in_python,
 )
 from statemigrate.formats.avro.logical import contains_arrays_without_bytes, stored_as
 from statemigrate.formats.avro.writing import writer_of
@@ -26,20 +35,27 @@ EncodeMany = Callable[[Sequence[Any]], list[bytes]]
 def encoders_of(record: Record) -> tuple[Encode, EncodeMany]:
     """Compile what makes the bytes of a value, or of many; both raise `Unfit`."""
     strict = writer_of(record)
-    # Made when it is needed: most formats of a lineage never write a value.
-    compiled: Callable[[], Encode] = cache(lambda: compiled_writer(record))
+    # Made when they are needed: most formats of a lineage never write a value.
+    pure: Callable[[], Encode] = cache(lambda: compiled_writer(record))
+    fastest: Callable[[], Encode] = cache(lambda: extension_writer(record) or pure())
 
     def encode(value: Any) -> bytes:
         try:
-            return compiled()(value)
+            return fastest()(value)
         except Exception:
             # Something about this value is not as usual.
-            out = bytearray()
-            strict(value, out)
-            return bytes(out)
+            return irregular(value)
+
+    def irregular(value: Any) -> bytes:
+        if fastest() is not pure():
+            with suppress(Exception):
+                return pure()(value)
+        out = bytearray()
+        strict(value, out)
+        return bytes(out)
 
     def encode_many(values: Sequence[Any]) -> list[bytes]:
-        write = compiled()
+        write = fastest()
         try:
             return [write(value) for value in values]
         except Exception:
@@ -66,9 +82,15 @@ def direct_conversion(record: Record, written: Columns, read: Columns) -> Direct
     ``written`` and ``read`` are the columns in their order, each with what converts its value on
     that way, None aside.
     """
-    fields = {field.name for field in record.fields}
-    if not fields or len(written) != len(fields) or {name for name, _ in written} != fields:
+    if not are_fields_of(record, written) or contains_arrays_without_bytes(stored_as(record)):
         return None
-    if contains_arrays_without_bytes(stored_as(record)):
-        return None
-    return partial(compiled_row_writer, record, written), partial(compiled_row_reader, record, read)
+
+    def make_write() -> Write:
+        fast = extension_row_writer(record, written)
+        return fast or compiled_row_writer(record, in_python(written))
+
+    def make_read() -> Read:
+        fast = extension_row_reader(record, read)
+        return fast or compiled_row_reader(record, in_python(read))
+
+    return make_write, make_read

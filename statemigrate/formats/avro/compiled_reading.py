@@ -123,7 +123,7 @@ def _read_fixed(source: GeneratedSource, node: Fixed, target: str) -> None:
     # A list states how many there are: it must not go on and on behind the end.
     source.line("if p > len(data): raise IndexError")
     if node.decimals:
-        _convert(source, _decimal(node.decimals), target)
+        _convert(source, decimal_reader(node.decimals), target)
 
 
 def _read_primitive(source: GeneratedSource, node: Primitive, target: str) -> None:
@@ -141,7 +141,7 @@ def _read_primitive(source: GeneratedSource, node: Primitive, target: str) -> No
             read_bytes(source, target)
         case _:
             _read_number(source, target)
-    convert = _decimal(node.decimals) if node.decimals else _LOGICAL.get(node.logical or "")
+    convert = decimal_reader(node.decimals) if node.decimals else _LOGICAL.get(node.logical or "")
     if convert is not None:
         _convert(source, convert, target)
 
@@ -156,7 +156,8 @@ def _convert(source: GeneratedSource, convert: Callable[[Any], Any], target: str
     source.line(f"{target} = {source.constant(convert)}({target})")
 
 
-def _decimal(decimals: Decimals) -> Callable[[bytes], Decimal]:
+def decimal_reader(decimals: Decimals) -> Callable[[bytes], Decimal]:
+    """What makes a decimal of its bytes. It raises for more digits than the precision."""
     context, limit = Context(prec=decimals.precision), 10**decimals.precision
     exponent = -decimals.scale
 

@@ -70,7 +70,7 @@ def leaf_pieces(source: GeneratedSource, node: Primitive | Fixed | Enum, value: 
             return [f"({_TRUE!r} if {value} else {_FALSE!r})"]
     if isinstance(node, Fixed) and node.decimals is not None:
         return [_fixed_decimal(source, node.decimals, node.size, value)]
-    return [f"{source.constant(_checked(node))}({value})"]
+    return [f"{source.constant(checked_writer(node))}({value})"]
 
 
 def text_pieces(source: GeneratedSource, value: str) -> list[str]:
@@ -105,7 +105,7 @@ def _fixed_decimal(source: GeneratedSource, decimals: Decimals, size: int, value
     # Asked first: a number of a million digits is never made.
     _require(source, f"type({value}) is decimal and {value}.adjusted() < {whole}")
     source.line(f"{scaled} = {value}.scaleb({decimals.scale}, {context})")
-    checked = source.constant(_checked(Fixed("", size, decimals)))
+    checked = source.constant(checked_writer(Fixed("", size, decimals)))
     exact = f"int({scaled}).to_bytes({size}, 'big', signed=True)"
     return f"({exact} if {scaled}.same_quantum(one) else {checked}({value}))"
 
@@ -114,7 +114,8 @@ def _require(source: GeneratedSource, condition: str) -> None:
     source.line(f"if not ({condition}): raise ValueError")
 
 
-def _checked(node: Primitive | Fixed | Enum) -> Callable[[Any], bytes]:
+def checked_writer(node: Primitive | Fixed | Enum) -> Callable[[Any], bytes]:
+    """The writer of a single value of any type. It raises for what cannot be written as it is."""
     accepts, append = leaf_of(node).accepts, leaf_writer(node)
 
     def write(value: Any) -> bytes:
@@ -135,7 +136,7 @@ _FALSE, _TRUE = b"\x00", b"\x01"
 _ZERO, _ONE = b"\x00", b"\x02"
 """The indexes of a union's two branches."""
 Encode = Callable[[Any], bytes]
-Columns = Sequence[tuple[str, Callable[[Any], Any] | None]]
+Columns = Sequence[tuple[str, Any]]
 
 
 def compiled_writer(record: Record) -> Encode:
@@ -251,7 +252,8 @@ class _Writing:
         source.line(f"if type({value}) is not dict: raise ValueError")
 
         def pieces() -> list[str]:
-            return [*text_pieces(source, key), *self._inner.pieces(node.values, item)]
+            # A key may be bounded, as VARCHAR is.
+            return [*self._inner.pieces(node.keys, key), *self._inner.pieces(node.values, item)]
 
         return self._block(value, f"for {key}, {item} in {value}.items():", pieces)
 
@@ -267,11 +269,16 @@ class _Writing:
         return f"b''.join({parts})"
 
     def _as_ever(self, node: Node, value: str) -> str:
-        append = writer_of(node)
+        return f"{self._source.constant(writer_by_type(node))}({value})"
 
-        def write(each: Any) -> bytes:
-            out = bytearray()
-            append(each, out)
-            return bytes(out)
 
-        return f"{self._source.constant(write)}({value})"
+def writer_by_type(node: Node) -> Encode:
+    """The writer that asks every value for its type. It raises `Unfit`."""
+    append = writer_of(node)
+
+    def write(value: Any) -> bytes:
+        out = bytearray()
+        append(value, out)
+        return bytes(out)
+
+    return write

@@ -157,8 +157,9 @@ def leaf_of(node: Node) -> Leaf:  # noqa: PLR0911  # one return for each kind of
             return _LOGICAL[logical](node)
         case Primitive(type="int" | "long"):
             return _integer(node)
-        case Primitive(type="string", narrow=str(narrow)) if not narrow.startswith(COLLATED):
-            return _bounded_string(narrow)
+        case Primitive(type="string"):
+            longest = longest_text(node)
+            return STRING if longest is None else _bounded_string(type_name(node), longest)
         case Primitive():
             return _PLAIN[node.type]
     raise TypeError(f"{type_name(node)} has types inside")
@@ -223,8 +224,15 @@ def _convert_string(value: Any) -> str:
     return str.__str__(value)
 
 
-def _bounded_string(narrow: str) -> Leaf:
-    longest = int(narrow.partition("(")[2].rstrip(")"))
+def longest_text(node: Primitive) -> int | None:
+    """The most characters of a string type, or None where it has any number of them."""
+    narrow = node.narrow
+    if narrow is None or narrow.startswith(COLLATED):
+        return None
+    return int(narrow.partition("(")[2].rstrip(")"))
+
+
+def _bounded_string(narrow: str, longest: int) -> Leaf:
     return Leaf(
         f"{narrow}, a str of at most {longest} characters",
         lambda value: _accepts_string(value) and len(value) <= longest,
@@ -266,8 +274,13 @@ def _date(_: Primitive) -> Leaf:
     return Leaf("date", lambda value: type(value) is date, _convert_date)
 
 
+def time_digits(node: Primitive) -> int:
+    """The decimals that a time of day may have."""
+    return int((node.narrow or "time(6)")[5:-1])
+
+
 def _time(node: Primitive) -> Leaf:
-    digits = int((node.narrow or "time(6)")[5:-1])
+    digits = time_digits(node)
     unit = 10 ** (6 - digits)
     return Leaf(
         f"time({digits}), a time without a zone and with at most {digits} decimals",

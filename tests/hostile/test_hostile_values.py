@@ -1,0 +1,36 @@
+"""Values of state that somebody else wrote, by both codecs of a format nobody chose."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statemigrate.formats import Struct
+from tests.support.codec_twins import Twins
+from tests.support.hostile import bounded, fuzzed
+from tests.support.struct_values import structs
+
+WRONG = [b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\xff" * 10, b"\x80" * 12 + b"\x00", b"\x01"]
+"""A great number, a number of no 64 bits, a zero of too many bytes, a length below zero."""
+
+
+@st.composite
+def damaged(draw, whole):
+    """Bytes cut, longer, or with others in them; or any bytes."""
+    if draw(st.integers(0, 5)) == 0:
+        return draw(st.binary(max_size=60))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(whole)))
+        put = draw(st.binary(max_size=4) | st.sampled_from(WRONG))
+        whole = whole[:at] + put + whole[at + draw(st.integers(0, 4)) :]
+    return whole
+
+
+@fuzzed
+@given(structs(), st.data())
+def test_both_codecs_read_or_refuse_them_in_the_same_words(pair, data):
+    ddl, values = pair
+    twins = Twins(lambda: Struct(ddl))
+    whole = twins.pure.encode(data.draw(values))
+    for _ in range(3):
+        found = data.draw(damaged(whole))
+        with bounded():
+            twins.read_alike(found)
