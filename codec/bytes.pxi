@@ -62,7 +62,7 @@ cdef inline int read_number(Source* source, int64_t* number) except -1:
 
 
 cdef inline int read_size(Source* source, Py_ssize_t* size) except -1:
-    """A length, of which as many bytes are left."""
+    """A length. As many bytes are left."""
     cdef uint64_t raw = 0
     read_raw(source, &raw)
     if raw & 1:

@@ -112,7 +112,7 @@ static const char *text_of_whole(whole number, int scale, char text[MOST_TEXT], 
     return at;
 }
 
-/* The number in big-endian bytes, of which there is at least one. False where it needs more than
+/* The number in big-endian bytes, at least one of them. False where it needs more than
  * 128 bits, or is not below 10^precision. */
 static int whole_of_bytes(const unsigned char *data, size_t size, magnitude limit, whole *number)
 {

@@ -48,7 +48,7 @@ Decode = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True)
 class StructConverter:
-    """What converts the values of a struct, with what it does said for each of its columns.
+    """What converts the values of a struct, with the conversion of each of its columns.
 
     ``convert`` is the conversion. ``columns`` are the struct's, as `Columns` are. A tuple that is
     made is of the class ``row``, which has ``fields`` as its ``__fields__``, or a plain one.
