@@ -10,8 +10,8 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.embedded.changed_versions import (
-        FamilyPlace,
-        HeldValues,
+        ComplementedValues,
+        CopiedFamily,
         copy_changed,
     )
     from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
@@ -45,7 +45,7 @@ else:
     make_face(
         __name__,
         {
-            "changed_versions": "FamilyPlace HeldValues copy_changed",
+            "changed_versions": "CopiedFamily ComplementedValues copy_changed",
             "committed": "CommittedPartition CommittedVersion hold",
             "continuation": "batch_time last_committed require_committed",
             "rocksdb_families": "list_key",

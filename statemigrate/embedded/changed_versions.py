@@ -34,7 +34,7 @@ Write = tuple[bytes, bytes | None, bool]
 
 
 @dataclass(frozen=True)
-class FamilyPlace:
+class CopiedFamily:
     """A family of records: its ``store``, what a manifest has of that, and the family itself."""
 
     store: str
@@ -60,7 +60,7 @@ class RecordChange(Protocol):
         """Whether a record may go to another partition than it has come from."""
 
     def keys(
-        self, place: FamilyPlace, keys: Sequence[bytes], partition: int, *, elements: bool
+        self, place: CopiedFamily, keys: Sequence[bytes], partition: int, *, elements: bool
     ) -> Sequence[tuple[int, bytes] | None]:
         """The partition and the key in place of each key of a ``partition``; None for none.
 
@@ -68,7 +68,11 @@ class RecordChange(Protocol):
         """
 
     def values(
-        self, place: FamilyPlace, keys: Sequence[bytes], values: Sequence[bytes], held: HeldValues
+        self,
+        place: CopiedFamily,
+        keys: Sequence[bytes],
+        values: Sequence[bytes],
+        held: ComplementedValues,
     ) -> Sequence[bytes]:
         """The values in place of some; ``held`` has those that complements belong to."""
 
@@ -77,7 +81,7 @@ class RecordChange(Protocol):
 
 
 @dataclass(frozen=True)
-class HeldValues:
+class ComplementedValues:
     """The values of a store in one partition, by the keys that the version itself has."""
 
     partition: CommittedPartition
@@ -109,7 +113,7 @@ def copy_changed(
         for batch in batches:
             version = held.enter_context(closing(hold(source, batch=batch, deadline=0.0)))
             states = states or (PartitionState(),) * len(version.manifest.partitions)
-            step = _Step(before, version, copied, working, change)
+            step = _CopiedVersion(before, version, copied, working, change)
             states = step.copied_states(states)
             publish_manifest(copied, replace(version.manifest, partitions=states))
             for name in (f"offsets/{batch}", f"commits/{batch}"):
@@ -121,7 +125,7 @@ def copy_changed(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _CopiedVersion:
     """A version that is copied, and the one before, whose copy is there."""
 
     before: CommittedVersion | None
@@ -133,7 +137,7 @@ class _Step:
     def copied_states(self, states: Sequence[PartitionState]) -> tuple[PartitionState, ...]:
         """The states of the copy's partitions, from those of the version before."""
         numbers = list(range(len(states)))
-        made, places, counted = list(states), self._places(), self._counted()
+        made, places, counted = list(states), self._families(), self._counted()
         size = _AT_ONCE if self.change.moves else 1
         for start in numbers[::size]:
             some = numbers[start : start + size]
@@ -156,14 +160,14 @@ class _Step:
         )
         return opened(place, state, self.version.manifest.version)
 
-    def _places(self) -> dict[str, FamilyPlace]:
+    def _families(self) -> dict[str, CopiedFamily]:
         """By name the families that either version has, those of complements last."""
-        found: dict[str, FamilyPlace] = {}
+        found: dict[str, CopiedFamily] = {}
         for version in (self.version, self.before):
             if version is not None:
                 for store, stored in version.manifest.stores.items():
                     for family in stored.every_family:
-                        found.setdefault(family.name, FamilyPlace(store, stored, family))
+                        found.setdefault(family.name, CopiedFamily(store, stored, family))
         return found
 
     def _counted(self) -> frozenset[str]:
@@ -191,7 +195,7 @@ class _Step:
 
     def _copy_block(
         self,
-        place: FamilyPlace,
+        place: CopiedFamily,
         block: Sequence[Write],
         number: int,
         after: CommittedPartition,
@@ -204,7 +208,7 @@ class _Step:
             if at is not None and at[0] in copies.targets
         ]  # fmt: skip
         puts = [(key, value) for _, (key, value, _) in kept if value is not None]
-        held = HeldValues(after, place.stored)
+        held = ComplementedValues(after, place.stored)
         values = iter(
             self.change.values(place, [key for key, _ in puts], [each for _, each in puts], held)
         )
@@ -212,11 +216,11 @@ class _Step:
             (partition, (key, None if value is None else next(values), is_known))
             for (partition, key), (_, value, is_known) in kept
         ]
-        for partition, some in groupby(sorted(made, key=_by_place), key=itemgetter(0)):
+        for partition, some in groupby(sorted(made, key=_by_partition), key=itemgetter(0)):
             copies.write(partition, place, [write for _, write in some])
 
     def _copy_marks(
-        self, place: FamilyPlace, number: int, after: CommittedPartition, copies: _Copies
+        self, place: CopiedFamily, number: int, after: CommittedPartition, copies: _Copies
     ) -> None:
         marks = list(after.quarantined(place.family.name))
         keys = self.change.keys(place, [key for key, _ in marks], number, elements=False)
@@ -228,9 +232,11 @@ class _Step:
 class _Copies:
     """The open copies of some partitions, and what is written into them."""
 
-    def __init__(self, targets: Mapping[int, Partition], places: Mapping[str, FamilyPlace]) -> None:
+    def __init__(
+        self, targets: Mapping[int, Partition], places: Mapping[str, CopiedFamily]
+    ) -> None:
         self.targets, self.places = targets, places
-        self.marks: dict[int, list[tuple[FamilyPlace, bytes, str]]] = defaultdict(list)
+        self.marks: dict[int, list[tuple[CopiedFamily, bytes, str]]] = defaultdict(list)
         # Record by record: a list's elements as they are. What was noted of a family is forgotten.
         self._families = {
             (number, name): target.target(place.family, "value")
@@ -238,7 +244,7 @@ class _Copies:
             for name, place in places.items()
         }
 
-    def write(self, number: int, place: FamilyPlace, writes: Sequence[Write]) -> None:
+    def write(self, number: int, place: CopiedFamily, writes: Sequence[Write]) -> None:
         """Write records of a family, in the order of their keys."""
         family = self._families[number, place.family.name]
         gone = [key for key, value, _ in writes if value is None]
@@ -283,12 +289,12 @@ def _size(write: Write) -> int:
     return len(write[0]) + len(write[1] or b"")
 
 
-def _by_place(write: tuple[int, Write]) -> tuple[int, bytes]:
+def _by_partition(write: tuple[int, Write]) -> tuple[int, bytes]:
     return write[0], write[1][0]
 
 
 def _check_known(
-    partition: CommittedPartition, places: Mapping[str, FamilyPlace], location: str
+    partition: CommittedPartition, places: Mapping[str, CopiedFamily], location: str
 ) -> None:
     """Raise `UnsupportedError` for records of a family that no store has, whose format is lost."""
     unknown = sorted(partition.filled - places.keys())
@@ -304,7 +310,7 @@ def _check_known(
         )
 
 
-def _one_key(place: FamilyPlace) -> UnsupportedError:
+def _one_key(place: CopiedFamily) -> UnsupportedError:
     return UnsupportedError(
         "SM-EMBEDDED-034",
         f"two records of {place.store} would have one key in the copy",

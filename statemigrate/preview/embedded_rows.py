@@ -21,8 +21,8 @@ from statemigrate.checkpoint.rows import arrow_schema, partition_of
 from statemigrate.deployment import StoredStore
 from statemigrate.embedded import (
     CommittedPartition,
-    FamilyPlace,
-    HeldValues,
+    ComplementedValues,
+    CopiedFamily,
     Layout,
     Manifest,
     copy_changed,
@@ -121,7 +121,7 @@ class _Change:
         return any(self.pseudonyms.hides(name, store) for name in names for store in stores)
 
     def keys(
-        self, place: FamilyPlace, keys: Sequence[bytes], partition: int, *, elements: bool
+        self, place: CopiedFamily, keys: Sequence[bytes], partition: int, *, elements: bool
     ) -> Sequence[tuple[int, bytes] | None]:
         """See `RecordChange`."""
         if not keys:
@@ -145,7 +145,11 @@ class _Change:
         ]
 
     def values(
-        self, place: FamilyPlace, keys: Sequence[bytes], values: Sequence[bytes], held: HeldValues
+        self,
+        place: CopiedFamily,
+        keys: Sequence[bytes],
+        values: Sequence[bytes],
+        held: ComplementedValues,
     ) -> Sequence[bytes]:
         """See `RecordChange`."""
         if not self.pseudonyms.mask.names:
@@ -154,11 +158,11 @@ class _Change:
             return _masked_values(place.store, place.family.format, values, self.pseudonyms)
         masking = ComplementMask(place.store, place.stored.families, self.pseudonyms)
         return [
-            masking.masked(data, self._held(place, held.under(key)))
+            masking.masked(data, self._complemented(place, held.under(key)))
             for key, data in zip(keys, values, strict=True)
         ]
 
-    def _held(self, place: FamilyPlace, found: tuple[Any, list[bytes]] | None) -> Any:
+    def _complemented(self, place: CopiedFamily, found: tuple[Any, list[bytes]] | None) -> Any:
         """The value that a complement belongs to, as it is and as the copy has it."""
         if found is None:
             return None
@@ -230,7 +234,7 @@ def _replaced_column(
 
 
 def _masked_user_keys(
-    place: FamilyPlace, keys: Sequence[bytes], pseudonyms: Pseudonyms
+    place: CopiedFamily, keys: Sequence[bytes], pseudonyms: Pseudonyms
 ) -> Sequence[bytes]:
     """The bytes of a map's own keys, with pseudonyms."""
     schema = place.stored.user_key
@@ -332,7 +336,7 @@ def _partition_rows(
     """All that a partition has, by store."""
     for store, stored in manifest.stores.items():
         for family in stored.every_family:
-            place = FamilyPlace(store, stored, family)
+            place = CopiedFamily(store, stored, family)
             for block in in_blocks(partition.records(family.name), _AT_ONCE, record_size):
                 keys = [list_key(key) if place.has_elements else key for key, _ in block]
                 yield from _key_rows(manifest, store, stored, keys)

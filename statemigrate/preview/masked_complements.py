@@ -49,7 +49,7 @@ class ComplementMask:
         is_changed = held is not None and content_hash(held[0]) != content_hash(held[1])
         entries, places = {}, set()
         for revision, entry in complement.entries.items():
-            walk = _Walk(self.store, self._kinds(entry.formats), self.pseudonyms)
+            walk = _MaskedComplement(self.store, self._kinds(entry.formats), self.pseudonyms)
             entries[revision] = replace(entry, remainder=walk.remainder(entry.remainder))
             places |= walk.places
         if not places and not is_changed:
@@ -79,7 +79,7 @@ class ComplementMask:
 
 
 @dataclass
-class _Walk:
+class _MaskedComplement:
     """Goes through what a script has left out; ``places`` are the fields that it has masked."""
 
     store: str
@@ -90,18 +90,18 @@ class _Walk:
     def remainder(self, found: Remainder) -> Remainder:
         """What was left out, with pseudonyms; the hash of the value stays for now."""
         if found.difference is None:
-            return replace(found, whole=self._kept(found.whole, (), hidden=False))
+            return replace(found, whole=self._with_pseudonyms(found.whole, (), hidden=False))
         return replace(found, difference=self._difference(found.difference, (), hidden=False))
 
     def _difference(self, found: Any, path: tuple[str, ...], *, hidden: bool) -> Any:
         before = len(self.places)
         match found:
             case ["value", replaced, kept]:
-                made = self._kept(kept, path, hidden=hidden)
+                made = self._with_pseudonyms(kept, path, hidden=hidden)
                 self._check_hash(replaced, path, is_masked=len(self.places) > before or hidden)
                 return ["value", replaced, made]
             case ["added", kept]:
-                return ["added", self._kept(kept, path, hidden=hidden)]
+                return ["added", self._with_pseudonyms(kept, path, hidden=hidden)]
             case ["removed", replaced]:
                 self._check_hash(replaced, path, is_masked=hidden)
                 return found
@@ -122,15 +122,15 @@ class _Walk:
         inner, hides = self._step(name, path, hidden=hidden)
         return [key, self._difference(found, inner, hidden=hides)]
 
-    def _kept(self, kept: Any, path: tuple[str, ...], *, hidden: bool) -> Any:
+    def _with_pseudonyms(self, kept: Any, path: tuple[str, ...], *, hidden: bool) -> Any:
         if isinstance(kept, list):
-            return [self._kept(each, path, hidden=hidden) for each in kept]
+            return [self._with_pseudonyms(each, path, hidden=hidden) for each in kept]
         if isinstance(kept, Mapping) and kept["type"] == "dict":
             pairs = []
             for name, each in kept["value"]:
                 key = self._key(name, path) if hidden else name
                 inner, hides = self._step(name, path, hidden=hidden)
-                pairs.append([key, self._kept(each, inner, hidden=hides)])
+                pairs.append([key, self._with_pseudonyms(each, inner, hidden=hides)])
             return {**kept, "value": pairs}
         return self._leaf(kept, path) if hidden and kept is not None else kept
 

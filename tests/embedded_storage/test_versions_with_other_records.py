@@ -218,10 +218,10 @@ def test_records_of_no_store_are_refused(checkpoint, tmp_path, monkeypatch):
         found = places(self)
         return {name: each for name, each in found.items() if each.store in some}
 
-    from statemigrate.embedded.changed_versions import _Step
+    from statemigrate.embedded.changed_versions import _CopiedVersion
 
-    places = _Step._places
-    monkeypatch.setattr(_Step, "_places", without)
+    places = _CopiedVersion._families
+    monkeypatch.setattr(_CopiedVersion, "_families", without)
     with pytest.raises(UnsupportedError) as raised:
         copied(checkpoint, tmp_path, ["email", "note"])
     assert (raised.value.code, raised.value.data["family"]) == ("SM-EMBEDDED-035", "mails")

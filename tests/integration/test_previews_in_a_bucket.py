@@ -91,6 +91,8 @@ def query(spark, s3, tmp_path, monkeypatch, request):
         return preview(of, target=target, migrations=None, spark=spark, **options)
 
     previewed.files = open_files(checkpoint, spark)
+    # Spark's state has the name that is the largest in a column of that name.
+    previewed.mask = ["k", "max"] if request.param == "spark" else ["k"]
     return previewed
 
 
@@ -118,16 +120,14 @@ def test_a_checkpoint_in_a_bucket_is_previewed(query):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"mask": ["k", "name", "max"]}, {"sample": 0.5, "sample_by": ["k"]}],
+    [{}, {"mask": ()}, {"sample": 0.5, "sample_by": ["k"]}],
     ids=["as it is", "masked", "sampled"],
 )
 def test_a_bundle_of_a_checkpoint_in_a_bucket_is_previewed(query, tmp_path, options):
     before = listed(query.files)
     place = tmp_path / "saved"
-    if "mask" in options and any(name.startswith("state/") for name in before):
-        options = {"mask": ["k", "max"]}
-    elif "mask" in options:
-        options = {"mask": ["k"]}
+    if "mask" in options:
+        options = {"mask": query.mask}
     query(0, save=place, **options)
     assert listed(query.files) == before, "saving writes nothing there"
     bundle = open_bundle(place)

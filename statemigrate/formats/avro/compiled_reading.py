@@ -198,6 +198,7 @@ _LOGICAL: dict[str, Callable[[Any], Any]] = {
 # compare every value, and every refusal, with fastavro.
 
 
+_INDEXES_OF_A_BYTE = 64
 _DEPTH = 8
 """Types within types that are still read in one function: Python has limits for nested blocks."""
 
@@ -281,7 +282,8 @@ class _Reading:
 
     def _union(self, node: Union, target: str) -> None:
         self._source.line("n = data[p]; p += 1")
-        for index, branch in enumerate(node.branches):
+        # An index above takes two bytes, the first of which looks like that of another.
+        for index, branch in enumerate(node.branches[:_INDEXES_OF_A_BYTE]):
             with self._source.block(f"{'elif' if index else 'if'} n == {index * 2}:"):
                 self._inner.read(branch, target)
         self._source.line("else: raise ValueError")

@@ -57,6 +57,22 @@ def both(format_: Format, data: bytes) -> tuple[str, str]:
     return outcome(format_.decode, data), outcome(strict_reader_of(format_.schema), data)
 
 
+@pytest.mark.parametrize("index", [0, 1, 62, 63, 64, 65, 69])
+def test_a_union_may_have_more_branches_than_one_byte_counts(index: int) -> None:
+    # Read as one byte, the index 64 leaves bytes that are another number and another text.
+    branches: list[Any] = [{"type": "fixed", "name": f"f{n}", "size": n + 1} for n in range(70)]
+    branches[64] = "long"
+    fields = [{"name": "u", "type": branches}, {"name": "s", "type": "string"}]
+    fmt = Avro({"type": "record", "name": "r", "fields": fields})
+    value = {"u": 3 if index == 64 else bytes([6]) * (index + 1), "s": "ab"}
+    data = fmt.encode(value)
+    assert fmt.decode(data) == strict_reader_of(fmt.schema)(data) == value
+    try:
+        assert compiled_reader(fmt.schema)(data) == value
+    except ValueError:
+        assert index >= 64
+
+
 @settings(max_examples=300, deadline=None)
 @given(schemas_with_values())
 def test_every_value_is_read_by_the_function_made_for_it_as_by_fastavro(pair: Any) -> None:
