@@ -52,10 +52,10 @@ def _kind(kind: RecordKind, records: int, rounds: int, beside: dict[str, float])
         rows = [[least(way, given, 1) for way in ways] for _ in range(rounds)]
         compiled, python, other = (min(column) for column in zip(*rows, strict=True))
         figures = {"fastavro_us": other, "orjson_us": beside.get(name)}
-        for title, mine, limit in (
+        for title, ours, limit in (
             (f"{name}, {kind.name}", compiled, 5),
             (f"{name} in Python, {kind.name}", python, 1),
         ):
-            ratio, of = other / mine, "speed against fastavro"
-            found.append(Result(title, of, ratio, "at least", limit, {"us": mine, **figures}))
+            ratio, of = other / ours, "speed against fastavro"
+            found.append(Result(title, of, ratio, "at least", limit, {"us": ours, **figures}))
     return found

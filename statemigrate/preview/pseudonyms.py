@@ -89,10 +89,6 @@ class Pseudonyms:
         is_within = any(each.startswith(f"{place}.".casefold()) for each in names)
         return is_within or any(each.casefold() in names for each in fields)
 
-    def digest(self, data: bytes) -> bytes:
-        """A hash of bytes that nobody finds who has not the mask's secret."""
-        return self._digest(data)
-
     def _elements_replaced(self, array: pa.Array, place: str, *, hidden: bool) -> pa.Array:
         kind = array.type
         is_map = pa.types.is_map(kind)
@@ -130,7 +126,7 @@ class Pseudonyms:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             return self.mask.hashed
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            return lambda each: self._digest(each)[:8]
+            return lambda each: self.digest(each)[:8]
         if pa.types.is_floating(kind):
             return lambda each: self._number(each) / 2.0**64 * _SPREAD
         if pa.types.is_decimal(kind):
@@ -146,12 +142,13 @@ class Pseudonyms:
             column=place,
         )
 
-    def _digest(self, value: Any) -> bytes:
+    def digest(self, value: Any) -> bytes:
+        """A hash of a value that nobody finds who has not the mask's secret."""
         data = value if isinstance(value, bytes) else repr(value).encode()
         return hashlib.blake2b(data, key=self.mask.secret, digest_size=16).digest()
 
     def _number(self, value: Any) -> int:
-        return int.from_bytes(self._digest(value)[:8], "big")
+        return int.from_bytes(self.digest(value)[:8], "big")
 
     def _integers(self, array: pa.Array) -> pa.Array:
         kind = array.type
@@ -168,7 +165,7 @@ class Pseudonyms:
         low = (1 << half) - 1
         left, right = (values >> half).astype(np.uint64), (values & low).astype(np.uint64)
         for number in range(_ROUNDS):
-            secret = np.uint64(int.from_bytes(self._digest(f"round {number}")[:8], "big"))
+            secret = np.uint64(int.from_bytes(self.digest(f"round {number}")[:8], "big"))
             left, right = right, left ^ (_mixed(right ^ secret) & np.uint64(low))
         return ((left << np.uint64(half)) | right).astype(values.dtype)
 

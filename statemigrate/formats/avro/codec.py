@@ -7,8 +7,6 @@ else in Python. What that refuses goes type by type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from statemigrate.formats.avro.compiled_reading import compiled_row_reader
@@ -17,16 +15,17 @@ from statemigrate.formats.avro.compiled_writing import (
     Encode,
     compiled_row_writer,
     compiled_writer,
+    writer_by_type,
 )
 from statemigrate.formats.avro.extension import (
     are_fields_of,
     extension_row_reader,
     extension_row_writer,
     extension_writer,
+    from_fastest,
     in_python,
 )
 from statemigrate.formats.avro.logical import contains_arrays_without_bytes, stored_as
-from statemigrate.formats.avro.writing import writer_of
 from statemigrate.formats.schema import Record
 
 EncodeMany = Callable[[Sequence[Any]], list[bytes]]
@@ -34,34 +33,9 @@ EncodeMany = Callable[[Sequence[Any]], list[bytes]]
 
 def encoders_of(record: Record) -> tuple[Encode, EncodeMany]:
     """Compile what makes the bytes of a value, or of many; both raise `Unfit`."""
-    strict = writer_of(record)
-    # Made when they are needed: most formats of a lineage never write a value.
-    pure: Callable[[], Encode] = cache(lambda: compiled_writer(record))
-    fastest: Callable[[], Encode] = cache(lambda: extension_writer(record) or pure())
-
-    def encode(value: Any) -> bytes:
-        try:
-            return fastest()(value)
-        except Exception:
-            # Something about this value is not as usual.
-            return irregular(value)
-
-    def irregular(value: Any) -> bytes:
-        if fastest() is not pure():
-            with suppress(Exception):
-                return pure()(value)
-        out = bytearray()
-        strict(value, out)
-        return bytes(out)
-
-    def encode_many(values: Sequence[Any]) -> list[bytes]:
-        write = fastest()
-        try:
-            return [write(value) for value in values]
-        except Exception:
-            return [encode(value) for value in values]
-
-    return encode, encode_many
+    return from_fastest(
+        lambda: extension_writer(record), lambda: compiled_writer(record), writer_by_type(record)
+    )
 
 
 # Tuples of a record's fields, made of its bytes and turned into them without plain values.

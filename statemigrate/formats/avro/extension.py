@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -90,6 +91,43 @@ def loaded() -> Any | None:
         )
         return None
     return statemigrate_codec
+
+
+def from_fastest(
+    compiled: Callable[[], Callable[[Any], Any] | None],
+    pure: Callable[[], Callable[[Any], Any]],
+    strict: Callable[[Any], Any],
+) -> tuple[Callable[[Any], Any], Callable[[Sequence[Any]], list[Any]]]:
+    """What converts one value, and many, by the fastest function that takes it.
+
+    ``compiled`` makes one in compiled code, or None, and ``pure`` one in Python. Both raise for
+    what is not regular. ``strict`` takes the rest, or says what is wrong.
+    """
+    # Made when they are needed: most formats of a lineage never read or write a value.
+    in_pure = cache(pure)
+    fastest = cache(lambda: compiled() or in_pure())
+
+    def one(value: Any) -> Any:
+        try:
+            return fastest()(value)
+        except Exception:
+            # Something about this value is not as usual.
+            return irregular(value)
+
+    def irregular(value: Any) -> Any:
+        if fastest() is not in_pure():
+            with suppress(Exception):
+                return in_pure()(value)
+        return strict(value)
+
+    def many(values: Sequence[Any]) -> list[Any]:
+        convert = fastest()
+        try:
+            return [convert(value) for value in values]
+        except Exception:
+            return [one(value) for value in values]
+
+    return one, many
 
 
 def extension_writer(record: Record) -> Encode | None:

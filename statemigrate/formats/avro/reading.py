@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cache
 from io import BytesIO
 from typing import IO, Any, cast
 
 from statemigrate.errors import HIDDEN, FormatError, values_hidden
 from statemigrate.formats.avro.compiled_reading import compiled_reader
-from statemigrate.formats.avro.extension import extension_reader
+from statemigrate.formats.avro.extension import extension_reader, from_fastest
 from statemigrate.formats.avro.logical import (
     check_items,
     contains_arrays_without_bytes,
@@ -37,32 +36,7 @@ def readers_of(record: Record) -> tuple[Read, ReadMany]:
     strict = strict_reader_of(record)
     if contains_arrays_without_bytes(stored_as(record)):
         return strict, lambda values: list(map(strict, values))
-    # Made when they are needed: most formats of a lineage never read a value.
-    pure: Callable[[], Read] = cache(lambda: compiled_reader(record))
-    fastest: Callable[[], Read] = cache(lambda: extension_reader(record) or pure())
-
-    def read(data: bytes) -> dict[str, Any]:
-        try:
-            return fastest()(data)
-        except Exception:
-            # Something about these bytes is not as usual.
-            return irregular(data)
-
-    def irregular(data: bytes) -> dict[str, Any]:
-        if fastest() is not pure():
-            with suppress(Exception):
-                return pure()(data)
-        # This one reads them, or says what it is.
-        return strict(data)
-
-    def read_many(values: Sequence[bytes]) -> list[dict[str, Any]]:
-        read_one = fastest()
-        try:
-            return [read_one(data) for data in values]
-        except Exception:
-            return [read(data) for data in values]
-
-    return read, read_many
+    return from_fastest(lambda: extension_reader(record), lambda: compiled_reader(record), strict)
 
 
 def strict_reader_of(record: Record) -> Read:
