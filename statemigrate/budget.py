@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from statemigrate.access import DualAccess
 from statemigrate.blocks import BYTES_IN_BLOCK
-from statemigrate.errors import TransformError
+from statemigrate.errors import StartupError, TransformError, require_word
 from statemigrate.families import Key, MeasuredFamily, Source, Span
 
 OnError = Literal["raise", "quarantine"]
@@ -66,7 +66,7 @@ class BackfillOptions:
     ``idle_milliseconds`` is its time in a batch without live rows. With ``enabled=False`` values
     migrate only when the query reads or writes them. With ``drain`` a run that ends by itself
     (``availableNow``, ``once``) migrates the remaining values after its last batch; on a run that
-    does not end, it has no effect.
+    does not end, it has no effect. Raises `StartupError` for an option out of range.
     """
 
     enabled: bool = True
@@ -77,6 +77,26 @@ class BackfillOptions:
     maximum_rows: int = 1_000_000
     on_error: OnError = "raise"
     drain: bool = False
+
+    def __post_init__(self) -> None:
+        require_word("on_error", self.on_error, get_args(OnError))
+        least = {"idle_milliseconds": 0, "minimum_milliseconds": 0}
+        for name, bound in {**least, "initial_rows": 1, "maximum_rows": 1}.items():
+            if not bound <= getattr(self, name):
+                raise _out_of_range(name, getattr(self, name), f"{bound} or more")
+        if not 0 <= self.share < 1:
+            raise _out_of_range("share", self.share, "0 or more, and less than 1")
+
+
+def _out_of_range(name: str, given: object, expected: str) -> StartupError:
+    return StartupError(
+        "SM-BACKFILL-018",
+        f"BackfillOptions({name}={given}) cannot work",
+        expected=expected,
+        found=str(given),
+        next_action=f"correct {name}, or leave it out",
+        parameter=name,
+    )
 
 
 @dataclass(frozen=True)

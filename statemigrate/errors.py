@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from statemigrate.typed_json import typed, untyped
@@ -195,6 +195,19 @@ class StartupError(StatemigrateError):
 
     Data: ``store`` if it concerns one. Nothing was written.
     """
+
+
+def require_word(name: str, given: object, words: Sequence[str]) -> None:
+    """Raise `StartupError` where ``given`` is none of the words that the parameter takes."""
+    if given not in words:
+        raise StartupError(
+            "SM-START-035",
+            f"{name} is {given!r}, which it cannot be",
+            expected=" or ".join(f'"{each}"' for each in words),
+            found=repr(given),
+            next_action=f"correct {name}",
+            parameter=name,
+        )
 
 
 class ProcessorError(StatemigrateError):

@@ -29,6 +29,12 @@ from statemigrate.cli.output import cell_text, print_json_text, print_rows
 @all_option
 @match_option
 @click.option("--batch", type=int, metavar="N", help="Batch to read.  [default: the newest]")
+@click.option(
+    "--on-error",
+    type=click.Choice(("raise", "null")),
+    default="raise",
+    help="What to do with a value that does not migrate: stop, or show nulls and an `_error`.",
+)
 @target_option
 @operator_option
 @shared_options()

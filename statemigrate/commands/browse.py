@@ -56,7 +56,7 @@ def browse(  # noqa: PLR0913 - all but one by name
     project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
 
     def opened(batch: int | None) -> StateTables:
-        return StateTables(str(checkpoint), project, batch, Mask.of(mask))
+        return StateTables(str(checkpoint), project, batch, Mask.of(mask), "null")
 
     opened(None)
     server = BrowseServer(str(checkpoint), opened, port)
@@ -83,7 +83,7 @@ def browse_page(
     the newest batch. The parameters and errors are those of `open_state`.
     """
     project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
-    state = StateTables(str(checkpoint), project, batch, Mask.of(mask))
+    state = StateTables(str(checkpoint), project, batch, Mask.of(mask), "null")
     return Browsing(None).whole(state)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ROWS = 100
 """Rows of a table on one page."""
+_OF_FAILURES = ("_error", "_stored")
+"""Columns that are shown where a value does not migrate."""
 _BARS = 64
 """Partitions that have a bar of their own."""
 
@@ -235,9 +237,9 @@ def _first_rows(table: StateTable) -> PageTable | None:
 
 
 def _rows(columns: Sequence[str], found: list[dict[str, Any]], note: str = "") -> PageTable:
-    return PageTable(
-        tuple(columns), [[_cell(row[name]) for name in columns] for row in found], note
-    )
+    is_empty = {name for name in _OF_FAILURES if all(row.get(name) is None for row in found)}
+    shown = tuple(name for name in columns if name not in is_empty)
+    return PageTable(shown, [[_cell(row[name]) for name in shown] for row in found], note)
 
 
 def _cell(value: Any) -> str:
@@ -249,8 +251,9 @@ def _life(table: StateTable, key: tuple[Any, ...]) -> PageTable:
     rows = plain_rows(table.history(*key))
     for row in rows:
         if row["_change"] == "removed":
-            row.update(dict.fromkeys((*values, "_revision")))
-    return _rows(("_batch", "_change", *values, "_revision"), rows)
+            row.update(dict.fromkeys((*values, "_revision", *_OF_FAILURES)))
+    failed = [name for name in _OF_FAILURES if name in table.columns]
+    return _rows(("_batch", "_change", *values, "_revision", *failed), rows)
 
 
 def _changed(found: StoreDiff) -> PageTable | None:

@@ -105,6 +105,7 @@ class StateOptions:
             migrations=self.migrations,
             targets=self.targets,
             stores=self.stores,
+            on_error="null",
             spark=self.spark,
         )
 

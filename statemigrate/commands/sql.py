@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.formats import Mask, plain_values
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from statemigrate.commands.fleet import Named
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.native import Spark
+
+OnError = Literal["raise", "null"]
+_Reading = tuple[Mask, OnError]
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def sql(  # noqa: PLR0913 - all but two by name
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
+    on_error: OnError = "raise",
     spark: Spark = None,
 ) -> Selected:
     """The rows that one SELECT gives over the stores of a checkpoint, each a table of its name.
@@ -76,30 +80,31 @@ def sql(  # noqa: PLR0913 - all but two by name
     read.
     """
     project = Project(migrations, targets or {}, stores or {}, spark, operator)
+    reading = Mask.of(mask), on_error
     if checkpoints is None:
-        return _of_one(query, required("sql", checkpoint), batch, project, mask)
+        return _of_one(query, required("sql", checkpoint), batch, project, reading)
     require_alone("sql", checkpoint=checkpoint, batch=batch, operator=operator)
     from statemigrate.commands.fleet import named_checkpoints
 
-    return _of_several(query, named_checkpoints(checkpoints), project, mask)
+    return _of_several(query, named_checkpoints(checkpoints), project, reading)
 
 
 @looks_again
 def _of_one(
-    query: str, checkpoint: str | Path, batch: int | None, project: Project, mask: Sequence[str]
+    query: str, checkpoint: str | Path, batch: int | None, project: Project, reading: _Reading
 ) -> Selected:
-    state = _opened(checkpoint, batch, project, mask)
+    state = _opened(checkpoint, batch, project, reading)
     return Selected(state.batch, state.sql(query))
 
 
 def _of_several(
-    query: str, named: Sequence[NamedCheckpoint], project: Project, mask: Sequence[str]
+    query: str, named: Sequence[NamedCheckpoint], project: Project, reading: _Reading
 ) -> Selected:
     states: dict[str, StateTables] = {}
 
     def select() -> Selected:
         for each in named:
-            opened = partial(_opened, each.path, None, project.at(each), mask)
+            opened = partial(_opened, each.path, None, project.at(each), reading)
             states[each.name] = retried(opened, each.path)
         table = selected(query, None, states)
         return Selected(None, table, {name: each.batch for name, each in states.items()})
@@ -115,6 +120,6 @@ def _of_several(
 
 
 def _opened(
-    checkpoint: str | Path, batch: int | None, project: Project, mask: Sequence[str]
+    checkpoint: str | Path, batch: int | None, project: Project, reading: _Reading
 ) -> StateTables:
-    return StateTables(str(checkpoint), project, batch, Mask.of(mask))
+    return StateTables(str(checkpoint), project, batch, *reading)

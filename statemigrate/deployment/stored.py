@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from statemigrate.budget import OnError
 from statemigrate.deployment.variable_kinds import VARIABLE_KINDS, Kind, VariableKind
-from statemigrate.errors import CheckpointError
+from statemigrate.errors import CheckpointError, require_word
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct import shape_of
 from statemigrate.migration import BASE, Lineage
@@ -36,13 +37,16 @@ class DeploymentSettings:
     write_on_read: bool = True
     accept_edited: tuple[str, ...] = ()
     checkpoint: str | None = None
-    on_error: Literal["raise", "quarantine"] = "raise"
+    on_error: OnError = "raise"
     retire_drained: bool = True
     operator: int | None = None
     call: Call = "migrated"
     complement: bool | None = None
     deployed: Mapping[str, str] = field(default_factory=dict)
     """The revisions that older code is run for, by store: there may be newer scripts by now."""
+
+    def __post_init__(self) -> None:
+        require_word("on_error", self.on_error, get_args(OnError))
 
     def target_of(self, store: str) -> str:
         """The revision that the code is written for, as it is given, the head by default."""

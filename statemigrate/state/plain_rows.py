@@ -41,8 +41,8 @@ def value_json(fmt: Format) -> StructJson:
     return found
 
 
-def values_array(values: Iterable[Value], fmt: Format) -> pa.StructArray:
-    """Plain values of a format as Arrow has them."""
+def values_array(values: Iterable[Value | None], fmt: Format) -> pa.StructArray:
+    """Plain values of a format as Arrow has them; None is a null."""
     return plain_array(list(values), struct_of(value_json(fmt)))
 
 

@@ -35,7 +35,8 @@ Tables = Mapping[str, Scanned]
 def connected(tables: Tables, schemas: Mapping[str, Tables] | None = None) -> Any:
     """A connection with ``tables``, and with those of each of ``schemas`` in a schema of its name.
 
-    It reaches no file and no address, and its settings are locked. Raises `MissingPackageError`.
+    It reaches no file and no address, and its settings are locked. Raises `MissingPackageError`,
+    and what finding a table's columns raises.
     """
     try:
         import duckdb
@@ -113,6 +114,9 @@ def _dataset(table: Scanned) -> Any:
     import pyarrow as pa
     import pyarrow.dataset
 
+    # Asked for here: of what it raises DuckDB would hand on the text alone.
+    every = table.schema
+
     class Scan:
         """The rows that DuckDB wants, which it reads as a stream."""
 
@@ -128,12 +132,11 @@ def _dataset(table: Scanned) -> Any:
 
         @property
         def schema(self) -> pa.Schema:
-            return table.schema
+            return every
 
         def scanner(
             self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any
         ) -> Scan:
-            every = table.schema
             names = every.names if columns is None else list(columns)
             needed = [] if filter is None else _columns_in(filter, every)
             read = [*names, *(each for each in needed if each not in names)]

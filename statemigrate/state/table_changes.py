@@ -12,7 +12,7 @@ import pyarrow as pa
 from statemigrate.checkpoint import differing
 from statemigrate.errors import StartupError
 from statemigrate.formats import plain_array, plain_rows
-from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
+from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, STORED, TableColumns
 from statemigrate.state.table_stores import StorePart, StoreRows
 from statemigrate.state.user_rows import UserRows
 
@@ -161,7 +161,7 @@ def _compared(columns: TableColumns, old: Rows, new: Rows) -> list[Row]:
 
 def _content(columns: TableColumns, row: Row) -> str:
     # As text: a NaN equals nothing.
-    return repr((_values(columns, row), row[EXPIRY]))
+    return repr((_values(columns, row), row[EXPIRY], row.get(STORED)))
 
 
 def _values(columns: TableColumns, row: Row) -> Row:

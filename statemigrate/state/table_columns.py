@@ -13,12 +13,14 @@ import pyarrow as pa
 from statemigrate.checkpoint.operators import StructJson
 from statemigrate.checkpoint.rows import arrow_array, arrow_schema
 from statemigrate.errors import ValueMismatchError
-from statemigrate.formats import Mask, plain_values
-from statemigrate.state.table_stores import StorePart
+from statemigrate.formats import Mask, json_text, plain_values
+from statemigrate.state.table_stores import StorePart, ValueFailure
 from statemigrate.state.user_rows import EXPIRES_AT, one_value, repeated
 
 PARTITION, REVISION, INDEX = "_partition", "_revision", "_index"
 EXPIRY, BATCH = "_expires_at", "_batch"
+ERROR, STORED = "_error", "_stored"
+"""Of a value that does not migrate why it does not, and what is stored, as JSON."""
 _SYSTEM = {
     INDEX: pa.int64(),
     PARTITION: pa.int32(),
@@ -33,7 +35,9 @@ class TableColumns:
     """The columns of a store's table: those of the key, of a map's own key, and of the value.
 
     A value's column that is called as one of the key's is ``value_`` and its name. The columns that
-    ``mask`` covers, by the names of their fields, have a hash of what is in them.
+    ``mask`` covers, by the names of their fields, have a hash of what is in them. With
+    ``has_errors`` the values that do not migrate are null, and two columns have the reason and what
+    is stored.
     """
 
     key: StructJson
@@ -42,18 +46,19 @@ class TableColumns:
     has_several: bool
     batch_id: int
     mask: Mask = field(default_factory=lambda: Mask.of(()))
+    has_errors: bool = False
 
     @cached_property
     def key_names(self) -> tuple[str, ...]:
         """The columns of a key, a map's own included."""
         fields = [*self.key["fields"], *(self.user_key or {"fields": []})["fields"]]
-        return _unique([str(each["name"]) for each in fields], set(_SYSTEM), "key_")
+        return _unique([str(each["name"]) for each in fields], set(self._system), "key_")
 
     @cached_property
     def value_names(self) -> tuple[str, ...]:
         """The columns of a value."""
         names = [str(each["name"]) for each in self.value["fields"]]
-        return _unique(names, {*self.key_names, *_SYSTEM}, "value_")
+        return _unique(names, {*self.key_names, *self._system}, "value_")
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -66,7 +71,7 @@ class TableColumns:
         ]
         system = [
             pa.field(name, kind)
-            for name, kind in _SYSTEM.items()
+            for name, kind in self._system.items()
             if self.has_several or name != INDEX
         ]
         return pa.schema([*fields, *system])
@@ -79,10 +84,19 @@ class TableColumns:
         own = [*rows["key"].flatten()]
         if self.user_key is not None:
             own += rows["user_key"].flatten()
-        own += part.values_of(rows).flatten()
+        failed: dict[str, pa.Array] = {}
+        if self.has_errors:
+            values, failures = part.values_or_null(rows)
+            failed[ERROR] = pa.array(map(self._reason, failures), pa.string())
+            failed[STORED] = pa.array(map(self._stored, failures), pa.string())
+        else:
+            values = part.values_of(rows)
+        own += values.flatten()
         found = dict(zip((*self.key_names, *self.value_names), own, strict=True))
         columns = [
-            self._of_system(name, part, rows)
+            failed[name]
+            if name in failed
+            else self._of_system(name, part, rows)
             if name not in found
             else self._hashed(found[name])
             if name in self._masked
@@ -111,6 +125,26 @@ class TableColumns:
         own = [str(each["name"]) for each in self.value["fields"]]
         columns = dict(zip(self.value_names, own, strict=True))
         return frozenset(columns[name] for name in names if name in columns)
+
+    @cached_property
+    def _system(self) -> dict[str, pa.DataType]:
+        """The columns of a table's own, whose names no other column gets."""
+        own = {ERROR: pa.string(), STORED: pa.string()}
+        return {**_SYSTEM, **own} if self.has_errors else _SYSTEM
+
+    def _reason(self, failure: ValueFailure | None) -> str | None:
+        """Why a value does not migrate. Where columns are masked it quotes nothing of the value."""
+        if failure is None:
+            return None
+        error = failure.error
+        quoted = "" if self.mask.names or not error.found else f": {error.found}"
+        return f"{error.summary.rstrip('.')}{quoted}"
+
+    def _stored(self, failure: ValueFailure | None) -> str | None:
+        """A stored value as JSON, or a hash of it where columns are masked."""
+        if failure is None:
+            return None
+        return self.mask.hashed(failure.stored) if self.mask.names else json_text(failure.stored)
 
     def _of_system(self, name: str, part: StorePart, rows: pa.RecordBatch) -> pa.Array:
         count = rows.num_rows

@@ -20,7 +20,7 @@ from statemigrate.checkpoint.operators import (
     operator_stores,
     user_name,
 )
-from statemigrate.errors import TransformError
+from statemigrate.errors import TransformError, ValueMismatchError
 from statemigrate.files import Remembered
 from statemigrate.formats import Format, plain_values
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from statemigrate.migration import Lineage, MigrationPath
     from statemigrate.native import StoreRecord
     from statemigrate.pages import PagesRecord
+
+
+@dataclass(frozen=True)
+class ValueFailure:
+    """A stored value that does not migrate, and why."""
+
+    stored: dict[str, Any]
+    error: TransformError | ValueMismatchError
 
 
 class FamilyRows(Protocol):
@@ -85,22 +93,40 @@ class FormatConversion:
 
         Raises `TransformError` for a value that does not migrate.
         """
-        from statemigrate.processor import TupleCodec
         from statemigrate.state.plain_rows import values_array
 
-        read = TupleCodec(self.source.struct_type()).to_value
-        keys, values = plain_values(rows["key"]), plain_values(rows["value"])
-        return values_array(
-            (self._migrated(key, read(value)) for key, value in zip(keys, values, strict=True)),
-            self.target,
-        )
+        values, keys = [], plain_values(rows["key"])
+        for key, value in zip(keys, self._stored(rows), strict=True):
+            try:
+                values.append(self._migrated(value))
+            except TransformError as error:
+                raise error.at(tuple(key.values())) from error.__cause__
+        return values_array(values, self.target)
 
-    def _migrated(self, key: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            found = value if self.path is None else self.path.apply(value)
-        except TransformError as error:
-            raise error.at(tuple(key.values())) from error.__cause__
-        return self.target.conform(found)
+    def or_null(self, rows: pa.RecordBatch) -> tuple[pa.StructArray, list[ValueFailure | None]]:
+        """The same with null for a value that does not migrate, and the failures by row."""
+        from statemigrate.state.plain_rows import values_array
+
+        values: list[dict[str, Any] | None] = []
+        failures: list[ValueFailure | None] = []
+        for place, value in enumerate(self._stored(rows)):
+            try:
+                values.append(self._migrated(value))
+                failures.append(None)
+            except (TransformError, ValueMismatchError) as error:
+                values.append(None)
+                # A transform may have changed what it was given.
+                stored = next(self._stored(rows.slice(place, 1)))
+                failures.append(ValueFailure(stored, error))
+        return values_array(values, self.target), failures
+
+    def _stored(self, rows: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+        from statemigrate.processor import TupleCodec
+
+        return map(TupleCodec(self.source.struct_type()).to_value, plain_values(rows["value"]))
+
+    def _migrated(self, value: dict[str, Any]) -> dict[str, Any]:
+        return self.target.conform(value if self.path is None else self.path.apply(value))
 
 
 @dataclass(frozen=True)
@@ -114,6 +140,14 @@ class StorePart:
     def values_of(self, rows: pa.RecordBatch) -> pa.StructArray:
         """The values of a batch, in the format of the store's target."""
         return rows["value"] if self.conversion is None else self.conversion(rows)
+
+    def values_or_null(
+        self, rows: pa.RecordBatch
+    ) -> tuple[pa.StructArray, list[ValueFailure | None]]:
+        """The same with null for a value that does not migrate, and the failures by row."""
+        if self.conversion is None:
+            return rows["value"], [None] * rows.num_rows
+        return self.conversion.or_null(rows)
 
     def reading(self, fields: Collection[str]) -> StorePart:
         """The same rows, where only these fields of values count, and others may be null."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from statemigrate.errors import (
     CheckpointError,
     CorruptFileError,
     MissingPackageError,
     ValueMismatchError,
+    require_word,
     rows_hidden,
     shown,
 )
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from statemigrate.native import Spark
 
 T = TypeVar("T")
+OnError = Literal["raise", "null"]
+"""What becomes of a value that does not migrate."""
 _SHOWN = 20
 """Rows that a notebook shows."""
 _IN_BATCH = 50_000
@@ -50,6 +53,7 @@ def open_state(  # noqa: PLR0913 - all but one by name
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
+    on_error: OnError = "raise",
     spark: Spark = None,
 ) -> StateTables:
     """The state of a checkpoint as tables, read from its files without Spark.
@@ -64,23 +68,33 @@ def open_state(  # noqa: PLR0913 - all but one by name
     ``accept_edited`` names scripts that were edited after they were applied, which
     `StateTable.entries` refuses otherwise. ``operator`` is the number or name of the operator, if
     there are several, and ``stores`` has the project's names for the stores of operators, as in
-    ``{"orders": "aggregation-0"}``. ``spark`` is for a checkpoint on a remote file system: a
-    session, or a function that makes one. A copy of the embedded engine's state goes with the
-    tables, or at the end of a ``with`` block.
+    ``{"orders": "aggregation-0"}``. A value that does not migrate raises `TransformError` when its
+    row is read. With ``on_error="null"`` it is null in the columns of values instead, and the
+    columns ``_error`` and ``_stored`` have the reason and the stored value as JSON. ``spark`` is
+    for a checkpoint on a remote file system: a session, or a function that makes one. A copy of the
+    embedded engine's state goes with the tables, or at the end of a ``with`` block.
 
     Raises `CheckpointError` for what is no checkpoint, or a batch that is not there.
     """
     project = Project(
         migrations, dict(targets or {}), stores or {}, spark, operator, tuple(accept_edited)
     )
-    return StateTables(str(checkpoint), project, batch, Mask.of(mask))
+    return StateTables(str(checkpoint), project, batch, Mask.of(mask), on_error)
 
 
 class StateTables:
     """The stores of a checkpoint at a ``batch``, by name; see `open_state`."""
 
-    def __init__(self, checkpoint: str, project: Project, batch: int | None, mask: Mask) -> None:
-        self.checkpoint = checkpoint
+    def __init__(
+        self,
+        checkpoint: str,
+        project: Project,
+        batch: int | None,
+        mask: Mask,
+        on_error: OnError = "raise",
+    ) -> None:
+        require_word("on_error", on_error, get_args(OnError))
+        self.checkpoint, self.on_error = checkpoint, on_error
         self._project = project
         self._chosen = batch
         self._mask = mask
@@ -127,7 +141,7 @@ class StateTables:
 
     def at(self, batch: int) -> StateTables:
         """The same at another batch. Raises `CheckpointError` where it is not there."""
-        return StateTables(self.checkpoint, self._project, batch, self._mask)
+        return StateTables(self.checkpoint, self._project, batch, self._mask, self.on_error)
 
     def duckdb(self) -> Any:
         """A connection of DuckDB in which each store is a table.
@@ -439,10 +453,9 @@ class StateTable:
 
     @cached_property
     def _columns(self) -> TableColumns:
-        rows = self._rows
-        return TableColumns(
-            rows.key, rows.user_key, rows.value, rows.has_several, self.batch, self._state.mask
-        )
+        rows, state = self._rows, self._state
+        shape = rows.key, rows.user_key, rows.value, rows.has_several
+        return TableColumns(*shape, self.batch, state.mask, state.on_error == "null")
 
 
 def selected(query: str, state: StateTables | None, named: Mapping[str, StateTables]) -> pa.Table:

@@ -1,12 +1,15 @@
 """Reading a checkpoint's last committed version, without Spark and without a trace."""
 
+import json
 import tempfile
 from decimal import Decimal
 
 import pytest
 from support.file_hashes import file_hashes
 
-from statemigrate import open_state
+from statemigrate import ScriptError, TransformError, init, open_state
+from statemigrate.commands.browse import browse_page
+from statemigrate.commands.sql import sql
 from statemigrate.demo.paths import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
@@ -205,3 +208,103 @@ def test_a_damaged_changelog_is_named(checkpoint):
     with pytest.raises(CorruptFileError) as raised:
         read(checkpoint, migrations=example_migrations())
     assert str(damaged) in str(raised.value)
+
+
+FAILING = """
+from statemigrate import Struct
+
+revision = "aaaa11112222"
+down_revision = None
+branch_labels = ("tags",)
+store = "tags"
+old = Struct("tag STRING")
+new = Struct("tag STRING, size INT")
+
+
+def upgrade(value):
+    value["tag"] = value["tag"].strip("-")
+    return {**value, "size": int(value["tag"])}
+
+
+def downgrade(value):
+    return {"tag": value["tag"]}
+"""
+LENGTH = "Store 'tags': the transform from revision base to aaaa11112222 raised"
+
+
+@pytest.fixture
+def unmigrated(tmp_path):
+    """Values of which one migrates, and the folder of the script."""
+    made = Checkpoint(tmp_path)
+    values = {"a": {"tag": "-7-"}, "b": {"tag": "-old-"}, "c": {"tag": "9"}}
+    stores = {"tags": StoredStore("value", (TAGS,))}
+    made.write(putting(TAGS, **values), lambda _: None, stores=stores)
+    made.write(putting(TAGS, b={"tag": "-older-"}), lambda _: None, stores=stores)
+    versions = tmp_path / "migrations" / "versions"
+    init(migrations=versions.parent)
+    (versions / "aaaa11112222_size.py").write_text(FAILING)
+    return made.layout.checkpoint, versions.parent
+
+
+def test_a_value_that_does_not_migrate_is_null_with_the_reason_and_what_is_stored(unmigrated):
+    checkpoint, migrations = unmigrated
+    with open_state(checkpoint, migrations=migrations) as state, pytest.raises(TransformError):
+        state["tags"].to_arrow()
+    with open_state(checkpoint, migrations=migrations, on_error="null") as state:
+        table = state["tags"]
+        found = {row["entity"]: row for row in table.to_arrow().to_pylist()}
+        assert {key: (row["tag"], row["size"]) for key, row in found.items()} == {
+            "a": ("7", 7),
+            "b": (None, None),
+            "c": ("9", 9),
+        }
+        assert [found[each]["_error"] for each in "ac"] == [None, None]
+        assert found["b"]["_error"].startswith(LENGTH)
+        assert "ValueError" in found["b"]["_error"]
+        assert json.loads(found["b"]["_stored"]) == {"tag": "-older-"}
+        named = table.to_arrow(["entity", "_error"]).to_pylist()
+        assert [row["entity"] for row in named if row["_error"]] == ["b"]
+        changes = table.changes(0).to_pylist()
+        assert [(row["entity"], row["_change"]) for row in changes] == [("b", "changed")]
+        assert table.history("b")["_change"].to_pylist() == ["first", "changed"]
+
+
+def test_neither_mask_nor_hidden_values_are_in_the_reason(unmigrated, monkeypatch):
+    checkpoint, migrations = unmigrated
+    opened = {"migrations": migrations, "on_error": "null"}
+    with open_state(checkpoint, mask=["tag"], **opened) as state:
+        (row,) = (row for row in state["tags"].to_arrow().to_pylist() if row["_error"])
+        assert row["_error"] == LENGTH
+        assert len(row["_stored"]) == 16
+    monkeypatch.setenv("STATEMIGRATE_NO_VALUES", "1")
+    with open_state(checkpoint, **opened) as state:
+        (row,) = (row for row in state["tags"].to_arrow().to_pylist() if row["_error"])
+        assert row["_error"] == f"{LENGTH}: ValueError"
+
+
+def test_values_that_do_not_migrate_are_shown_by_sql_and_in_a_browser(unmigrated):
+    checkpoint, migrations = unmigrated
+    query = "SELECT entity, _stored FROM tags WHERE _error IS NOT NULL"
+    found = sql(query, checkpoint, migrations=migrations, on_error="null")
+    assert found.rows == [("b", '{"tag": "-older-"}')]
+    with pytest.raises(TransformError):
+        sql("SELECT size FROM tags", checkpoint, migrations=migrations)
+    page = browse_page(checkpoint, migrations=migrations)
+    assert LENGTH.replace("'", "&#39;") in page or LENGTH in page
+    assert "-older-" in page
+
+
+def test_sql_raises_what_is_wrong_with_a_script_as_every_other_verb(unmigrated):
+    checkpoint, migrations = unmigrated
+    (script,) = (migrations / "versions").glob("*.py")
+    script.write_text(FAILING.replace('old = Struct("tag STRING")', ""))
+    with pytest.raises(ScriptError) as refused:
+        sql("SELECT size FROM tags", checkpoint, migrations=migrations)
+    assert refused.value.code == "SM-SCRIPT-015"
+
+
+def test_another_word_than_raise_and_null_is_refused(unmigrated):
+    checkpoint, migrations = unmigrated
+    with pytest.raises(StartupError) as refused:
+        open_state(checkpoint, migrations=migrations, on_error="skip")
+    assert (refused.value.code, refused.value.data) == ("SM-START-035", {"parameter": "on_error"})

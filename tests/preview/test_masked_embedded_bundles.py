@@ -331,6 +331,22 @@ def test_values_that_a_backfill_has_left_behind_stay_marked_without_their_cause(
     assert marked(kept) < marked(manifest)
 
 
+def test_a_preview_compares_state_in_which_some_values_do_not_migrate(
+    spark, tmp_path, scripts, monkeypatch
+):
+    query = migrating(spark, tmp_path, scripts, monkeypatch, code.FAILING)
+    bundle = tmp_path / "bundle"
+    query.save(bundle)
+    found = query.preview(code.people_without_cards, migrations=scripts, place=bundle)
+    assert (found.noise, found.unexpected) == ((), ())
+    wrong = query.preview(code.wrong_people, migrations=scripts, place=bundle)
+    assert fields(wrong) == {("owner", "n"), ("output", "n")}
+    opened = open_state(query.checkpoint, migrations=scripts, on_error="null")
+    with opened as state:
+        failed = [each for each in state["owner"].to_arrow()["_error"].to_pylist() if each]
+    assert len(failed) > 1
+
+
 def causes(checkpoint, number):
     with closing(hold(Layout(checkpoint))) as held, held.partition(number) as partition:
         return [cause for _, cause in partition.quarantined("owner")]

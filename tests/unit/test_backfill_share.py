@@ -2,6 +2,7 @@
 
 import pytest
 
+from statemigrate import StartupError, migrated
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.embedded.batches import RecentBatches, tuned, without_backfill
 from statemigrate.embedded.task_plan import BatchPlan, PartitionReport
@@ -102,3 +103,31 @@ def test_a_batch_without_rows_leaves_the_chunk_beside_rows_as_large_as_it_was() 
     patient = BackfillOptions(share=0.25, idle_milliseconds=1000.0)
     longer = tuned(plan(300.0, tuner=Tuner(patient, **learned)), reports_of(5_000, 100.0, 0, 0.0))
     assert longer == {"rows": 10_000, "rows_per_millisecond": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "parameter"),
+    [
+        ({"share": 1.0}, "share"),
+        ({"share": 25}, "share"),
+        ({"share": -0.1}, "share"),
+        ({"share": float("nan")}, "share"),
+        ({"idle_milliseconds": -1}, "idle_milliseconds"),
+        ({"minimum_milliseconds": float("nan")}, "minimum_milliseconds"),
+        ({"initial_rows": 0}, "initial_rows"),
+        ({"maximum_rows": 0}, "maximum_rows"),
+    ],
+)
+def test_options_that_cannot_work_are_named(options, parameter) -> None:
+    with pytest.raises(StartupError) as refused:
+        BackfillOptions(**options)
+    assert (refused.value.code, refused.value.data["parameter"]) == ("SM-BACKFILL-018", parameter)
+
+
+@pytest.mark.parametrize("given", ["Raise", "fail", "null", "", None])
+def test_a_misspelt_word_leaves_no_value_behind(given) -> None:
+    calls = [lambda: BackfillOptions(on_error=given), lambda: migrated(on_error=given)]
+    for call in calls:
+        with pytest.raises(StartupError) as refused:
+            call()
+        assert refused.value.code == "SM-START-035"
