@@ -43,7 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(0))
     if (chosen := config.getoption("--part")) is None:
         return
-    chosen_modules = modules_of_part(Counter(str(item.path) for item in items), *chosen)
+    weights = Counter[str]()
+    for item in items:
+        long = item.get_closest_marker("long")
+        weights[str(item.path)] += 1 if long is None else long.kwargs.get("weight", 1)
+    chosen_modules = modules_of_part(weights, *chosen)
     left_out = [item for item in items if str(item.path) not in chosen_modules]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if str(item.path) in chosen_modules]

@@ -15,7 +15,7 @@ import statemigrate
 from statemigrate.cli.main import main
 
 __all__ = ["spark"]
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 use_folders("browser", "spark")
 
 NASTY = (

@@ -16,7 +16,7 @@ from statemigrate.commands.current import log
 from statemigrate.event_log.log import LOG
 from statemigrate.rewrite.claims import MAKING
 
-pytestmark = pytest.mark.kill
+pytestmark = [pytest.mark.kill, pytest.mark.long]
 LIVES = ("forking", "forking_with_state")
 EVERY = 7
 """Of the operations each seventh; the next form takes others."""

@@ -22,7 +22,6 @@ VIEWS = {
     "screen": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
 }
-DARK = pytest.param("dark", marks=pytest.mark.long)
 LOADED = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["']?(https?:)?//""")
 
 
@@ -115,7 +114,8 @@ def test_what_a_page_links_to_in_the_repository_is_in_the_site(site):
         assert first in shown
 
 
-@pytest.mark.parametrize("view", [pytest.param("phone", marks=pytest.mark.long), "screen", DARK])
+@pytest.mark.long
+@pytest.mark.parametrize("view", ["phone", "screen", "dark"])
 def test_every_page_fits_is_quiet_and_asks_only_its_own_server(browser, address, view):
     page = browser.new_page(**VIEWS[view])
     heard: list[str] = []

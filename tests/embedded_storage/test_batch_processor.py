@@ -64,6 +64,7 @@ def both(tmp_path_factory, **options):
     return [Twin(tmp_path_factory.mktemp("twin"), **options) for _ in range(2)]
 
 
+@pytest.mark.long
 @given(fitting_changes(), BATCHES, BATCHES, st.booleans(), st.booleans())
 @settings(
     max_examples=60,

@@ -203,7 +203,7 @@ class Histories(RuleBasedStateMachine):
             shutil.rmtree(self.root)
 
 
-TestHistories = Histories.TestCase
+TestHistories = pytest.mark.long(Histories.TestCase)
 TestHistories.settings = settings(
     max_examples=25,
     stateful_step_count=10,

@@ -12,9 +12,8 @@ from statemigrate.native.chunks import ChunkFiles
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize(
-    "kind", [ControlPipeline, pytest.param(TallyPages, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [ControlPipeline, TallyPages])
 def test_an_edited_script_is_refused_before_anything_is_planned(spark, tmp_path, scripts, kind):
     pipeline, folder = kind(spark, tmp_path / "pipeline"), scripts.write()
     is_paged = kind is TallyPages

@@ -47,6 +47,7 @@ def held(tester, key):
     return words, counts, bool(old_list or old_map)
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(before=STEPS, after=STEPS)
 def test_lists_and_maps_follow_a_plain_model_through_any_operations(folder, before, after):

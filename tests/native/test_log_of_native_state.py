@@ -109,6 +109,7 @@ def test_what_a_query_with_variables_drops_is_logged(spark, tmp_path, scripts, m
     assert found[0].details == {"dropped": FAMILIES[CENTS]}
 
 
+@pytest.mark.long
 def test_what_an_older_release_did_is_found(pipeline, deploy, monkeypatch):
     deploy(CentsTally(), CENTS, batch("first", range(12)))
     shutil.rmtree(pipeline.checkpoint / LOG)

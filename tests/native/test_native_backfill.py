@@ -182,6 +182,7 @@ def test_a_paused_backfill_is_resumed_by_planning_again(tally, scripts):
     assert tally.handed_rows == expected.output
 
 
+@pytest.mark.long
 @ON_BOTH
 def test_planning_and_pausing_while_the_query_runs(tally, scripts):
     folder = scripts.write()

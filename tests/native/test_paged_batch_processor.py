@@ -125,6 +125,7 @@ class PlainInEventTime(NativePipeline):
         return super().stream().withWatermark("at", "1 second")
 
 
+@pytest.mark.long
 def test_in_event_time_late_rows_are_dropped_and_the_others_come_as_a_table(spark, tmp_path):
     parts = {**PARTS, "time_mode": "EventTime"}
     plain = PlainInEventTime(spark, tmp_path / "plain", **parts)

@@ -51,6 +51,7 @@ def stopped(spark, tmp_path_factory):
     return pipeline
 
 
+@pytest.mark.long
 def test_every_kind_of_state_gives_the_rows_that_spark_gives(spark, tmp_path):
     lives = [
         BEGINNING,

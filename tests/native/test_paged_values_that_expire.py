@@ -126,9 +126,8 @@ def times_of_batches(pipeline):
 
 
 @pytest.mark.usefixtures("without_empty_batches")
-@pytest.mark.parametrize(
-    "kind", [pytest.param(NativePipeline, marks=pytest.mark.long), PagedPipeline]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [NativePipeline, PagedPipeline])
 def test_every_kind_of_state_expires_as_it_does_in_spark(spark, tmp_path, kind):
     pipeline = kind(
         spark,

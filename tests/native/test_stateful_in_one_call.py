@@ -54,6 +54,7 @@ def story(pipeline, scripts):
     return Story(pipeline, scripts.write())
 
 
+@pytest.mark.long
 def test_a_query_of_plain_spark_migrates_from_its_next_start_on(story):
     story.feed("one", range(8), CENTS)
     story.pipeline.deploy_natively(CentsTally())

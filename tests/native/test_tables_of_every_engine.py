@@ -19,7 +19,7 @@ from statemigrate.cli.main import main
 from statemigrate.state.plain_rows import EmbeddedRows, EnvelopeRows, PageRows
 from statemigrate.state.user_rows import UserRows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 KEYS = [f"k{number}" for number in range(30)]
 MOVED = 2
@@ -188,7 +188,6 @@ def test_browse_shows_each_store_and_counts_it_without_values(
         assert "30" in text_of(page(server))
 
 
-@pytest.mark.long
 def test_browse_beside_a_live_query_shows_each_batch_that_it_commits(spark, tmp_path):
     pipeline = NativePipeline(spark, tmp_path / "live")
     pipeline.feed(batch("first", range(4)))

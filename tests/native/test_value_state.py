@@ -77,6 +77,7 @@ def test_reads_leave_values_where_they_are_when_told_so(pipeline, scripts):
     assert sorted(row[4] for row in seen) == [1] * 12
 
 
+@pytest.mark.long
 def test_keys_left_behind_in_each_of_three_revisions(pipeline, scripts):
     expected = Expected()
     deployments = [

@@ -12,7 +12,8 @@ from statemigrate.commands.lock import lock
 from statemigrate.meaning import compare_code
 from statemigrate.meaning.guard import stream_meaning
 
-pytestmark = pytest.mark.spark
+# A test takes a sixth of what other long ones take.
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 6)]
 ROWS = rows_of(*((f"k{n % 7}", n - 3, n) for n in range(40)))
 GRAVITY = ["same", "goes on", "live", "unknown", "unnoticed", "rewrite", "cannot"]
 
@@ -90,7 +91,6 @@ def deployed(session, tmp_path_factory):
     return of
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 def test_spark_starts_or_refuses_and_plan_says_what_that_means(
     session, deployed, tmp_path, change: Change

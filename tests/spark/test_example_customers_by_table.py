@@ -11,7 +11,7 @@ import pytest
 
 from statemigrate import open_state
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "customers_by_table"
 ITEMS = ["lamp", "größer", None, ""]

@@ -38,6 +38,7 @@ def left(pipeline) -> int:
     return manifest_of(pipeline.checkpoint).left("tally") or 0
 
 
+@pytest.mark.long
 def test_nightly_runs_migrate_what_they_touch_and_a_chunk_and_with_drain_all(
     pipeline, scripts, expected
 ):

@@ -1,4 +1,4 @@
-"""Parts of the test suite: each module in one of them, with about as many tests in each."""
+"""Parts of the test suite: each module in one of them, with about as much work in each."""
 
 import argparse
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ def part(text: str) -> tuple[int, int]:
     return int(number), int(parts)
 
 
-def modules_of_part(tests: Mapping[str, int], number: int, parts: int) -> set[str]:
-    """The modules of one part, given how many tests each module has.
+def modules_of_part(weights: Mapping[str, float], number: int, parts: int) -> set[str]:
+    """The modules of one part, given the work of each: its tests, each by its weight.
 
     A module stays whole, since its tests share what it sets up.
     """
     shares: list[set[str]] = [set() for _ in range(parts)]
-    sizes = [0] * parts
-    for module in sorted(tests, key=lambda each: (-tests[each], each)):
+    sizes = [0.0] * parts
+    for module in sorted(weights, key=lambda each: (-weights[each], each)):
         smallest = sizes.index(min(sizes))
         shares[smallest].add(module)
-        sizes[smallest] += tests[module]
+        sizes[smallest] += weights[module]
     return shares[number - 1]

@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -149,5 +150,5 @@ def applied(lineage: Any, source: str, target: str, value: Any) -> Any:
         return error.code
 
 
-TestSquashes = Squashes.TestCase
+TestSquashes = pytest.mark.long(Squashes.TestCase)
 TestSquashes.settings = settings(max_examples=6, stateful_step_count=8)
