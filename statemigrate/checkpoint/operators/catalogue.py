@@ -213,8 +213,14 @@ def _is_map(family: FamilyShape) -> bool:
     return isinstance(family.encoder, PrefixScan)
 
 
+# The second name is that of real-time mode, from Spark 4.3 on. Either trigger goes on with the
+# state of the other, under the name of the one that began.
 AGGREGATION = Kind(
-    "aggregation", ("stateStoreSave",), _whole_key, has_buffers=True, windows_in="key"
+    "aggregation",
+    ("stateStoreSave", "StatefulStreamlineAggregate"),
+    _whole_key,
+    has_buffers=True,
+    windows_in="key",
 )
 DEDUPLICATE = Kind("deduplicate", ("dedupe",), _whole_key, windows_in="key", is_set=True)
 DEDUPLICATE_WITHIN_WATERMARK = Kind(
@@ -260,7 +266,7 @@ KINDS = (
     VARIABLES,
     LIMIT,
 )
-"""Every operator that is known. ``StatefulStreamlineAggregate`` is not: no release has shown it."""
+"""Every operator that is known."""
 
 
 # What users know of the state of Spark's own operators: stores of keys and values.

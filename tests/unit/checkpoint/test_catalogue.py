@@ -44,6 +44,7 @@ def columns(found):
     ("name", "expected"),
     [
         ("stateStoreSave", (("k",), ("region",))),
+        ("StatefulStreamlineAggregate", (("k",), ("region",))),
         ("dedupe", (("k",), ("region",))),
         ("applyInPandasWithState", (("k",), ("region",))),
         ("sessionWindowStateStoreSaveExec", (("k",),)),
@@ -112,5 +113,5 @@ def test_a_variables_families_are_laid_out_by_the_grouping_key_wherever_it_is():
 
 
 def test_an_operator_that_is_not_known_is_refused_by_its_name():
-    with pytest.raises(UnsupportedError, match="'StatefulStreamlineAggregate' is not known"):
-        kind_of("StatefulStreamlineAggregate")
+    with pytest.raises(UnsupportedError, match="'StatefulStreamlineJoin' is not known"):
+        kind_of("StatefulStreamlineJoin")
