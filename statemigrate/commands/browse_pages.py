@@ -259,17 +259,24 @@ def _life(table: StateTable, key: tuple[Any, ...]) -> PageTable:
 def _changed(found: StoreDiff) -> PageTable | None:
     if found.table is None:
         return None
-    cells = [list(_changed_cells(found, row)) for row in plain_rows(found.table)]
+    rows = plain_rows(found.table)
+    shown = [name for name in found.value if name not in _OF_FAILURES or _has(rows, name)]
+    cells = [list(_changed_cells(found, shown, row)) for row in rows]
     count = sum(found.counts.values())
     note = f"The first {ROWS} of {count:,}." if count > ROWS else ""
-    return PageTable(("change", *found.key, *found.value), cells, note)
+    return PageTable(("change", *found.key, *shown), cells, note)
 
 
-def _changed_cells(found: StoreDiff, row: dict[str, Any]) -> Iterator[str]:
+def _has(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Whether a column has something, before or after."""
+    return any((side or {}).get(name) is not None for row in rows for side in (row, row["_before"]))
+
+
+def _changed_cells(found: StoreDiff, shown: Sequence[str], row: Mapping[str, Any]) -> Iterator[str]:
     yield row["_change"]
     yield from (_cell(row[name]) for name in found.key)
     before = row["_before"] or {}
-    for name in found.value:
+    for name in shown:
         old, new = _cell(before.get(name)), _cell(row[name])
         is_changed = row["_change"] == "changed" and old != new
         yield f"{old} \N{RIGHTWARDS ARROW} {new}" if is_changed else new or old

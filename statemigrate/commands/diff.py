@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.errors import CheckpointError, rows_hidden
+from statemigrate.errors import CheckpointError, TransformError, rows_hidden
 from statemigrate.formats import Mask, plain_rows
 from statemigrate.native import looks_again
 from statemigrate.state import Project, StateTables, compared, no_such_store
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from statemigrate.native import Spark
+    from statemigrate.state import ReadOnError
 
 
 @dataclass(frozen=True)
@@ -87,20 +89,35 @@ def diff(  # noqa: PLR0913 - all but two by name
     ``most`` is how many of a store are kept, all for None. The other parameters are those of
     `open_state`.
 
+    Where a value does not migrate, the columns of `open_state` that say why are there too.
+
     Raises `CheckpointError` for a batch or a store that is not there, and `StartupError` where the
     columns of a store are not the same at both.
     """
     project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
-    hidden = Mask.of(mask)
-    if new is None:
-        last = StateTables(str(checkpoint), project, after, hidden)
-        first = last.at(_batch_before(last) if before is None else before)
-    else:
-        first = StateTables(str(checkpoint), project, before, hidden)
-        last = StateTables(str(new), project, after, hidden)
-    names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
-    found = tuple(diff_of(first, last, name, key, most) for name in names)
-    return StateDiff(first.batch, last.batch, found)
+    places = [(checkpoint, before), (checkpoint if new is None else new, after)]
+
+    def compare(on_error: ReadOnError) -> StateDiff:
+        opened = partial(_opened, project=project, mask=Mask.of(mask), on_error=on_error)
+        last = opened(*places[1])
+        if new is None:
+            first = last.at(_batch_before(last) if before is None else before)
+        else:
+            first = opened(*places[0])
+        names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
+        found = tuple(diff_of(first, last, name, key, most) for name in names)
+        return StateDiff(first.batch, last.batch, found)
+
+    try:
+        return compare("raise")
+    except TransformError:
+        return compare("null")
+
+
+def _opened(
+    place: str | Path, batch: int | None, *, project: Project, mask: Mask, on_error: ReadOnError
+) -> StateTables:
+    return StateTables(str(place), project, batch, mask, on_error)
 
 
 def diff_of(
@@ -117,7 +134,7 @@ def diff_of(
         raise no_such_store(last.checkpoint, name, last.stores)
     sides = [each[name] for each in (first, last) if name in each]
     some = sides[-1]
-    names = some.key_columns, some.layout.value_names
+    names = some.key_columns, some.layout.content_names
     counts = Counter[str]({"added": 0, "removed": 0, "changed": 0})
     if len(sides) < 2:
         return StoreDiff(name, *names, None, counts, "after" if name in last else "before")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.formats import Mask, plain_values
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from statemigrate.commands.fleet import Named
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.native import Spark
+    from statemigrate.state import ReadOnError
 
-OnError = Literal["raise", "null"]
-_Reading = tuple[Mask, OnError]
+    _Reading = tuple[Mask, ReadOnError]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def sql(  # noqa: PLR0913 - all but two by name
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
-    on_error: OnError = "raise",
+    on_error: ReadOnError = "raise",
     spark: Spark = None,
 ) -> Selected:
     """The rows that one SELECT gives over the stores of a checkpoint, each a table of its name.

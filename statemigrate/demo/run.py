@@ -203,8 +203,8 @@ _JOBS: dict[Engine, tuple[str, ...]] = {
     "embedded": (*_LIVE, "embedded.py"),
     "native": (*_LIVE, "native.py"),
     "paged": (*_LIVE, "paged.py"),
-    "rewrite": ("rewriting.py",),
-    "preview": ("previewing.py",),
+    "rewrite": ("rewritten_aggregation.py",),
+    "preview": ("previewed_aggregation.py",),
 }
 _CHECKPOINT = '[tool.statemigrate]\ncheckpoint = "checkpoint"\n'
 _CHECKPOINTS = """[tool.statemigrate]
@@ -235,10 +235,11 @@ def keep(folder: DemoFolder) -> None:
 def next_commands(folder: DemoFolder) -> tuple[str, ...]:
     """What is worth typing in the folder, each a whole command."""
     if folder.options.engine == "preview":
-        old = "--old-code jobs.previewing:in_production --output-mode update"
+        code = "jobs.previewed_aggregation"
+        old = f"--old-code {code}:in_production --output-mode update"
         return (
-            f"statemigrate preview --code jobs.previewing:with_a_fault {old} --batches 4",
-            f"statemigrate plan --code jobs.previewing:corrected {old}",
+            f"statemigrate preview --code {code}:with_a_fault {old} --batches 4",
+            f"statemigrate plan --code {code}:corrected {old}",
             "statemigrate sql 'SELECT * FROM \"aggregation-0\" LIMIT 5'",
         )
     key = _some_auction(folder)

@@ -42,7 +42,14 @@ if TYPE_CHECKING:
     from statemigrate.state.spark_operators import arrow_rows, stored_revision
     from statemigrate.state.sql_tables import SqlError
     from statemigrate.state.table_stores import StoreRows
-    from statemigrate.state.tables import StateTable, StateTables, compared, open_state, selected
+    from statemigrate.state.tables import (
+        ReadOnError,
+        StateTable,
+        StateTables,
+        compared,
+        open_state,
+        selected,
+    )
     from statemigrate.state.target_entries import StoreEntries, keys_from_texts
 else:
     make_face(
@@ -63,6 +70,6 @@ else:
             "spark_operators": "arrow_rows stored_revision",
             "sql_tables": "SqlError",
             "table_stores": "StoreRows",
-            "tables": "StateTable StateTables compared open_state selected",
+            "tables": "ReadOnError StateTable StateTables compared open_state selected",
         },
     )

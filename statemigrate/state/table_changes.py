@@ -12,7 +12,7 @@ import pyarrow as pa
 from statemigrate.checkpoint import differing
 from statemigrate.errors import StartupError
 from statemigrate.formats import plain_array, plain_rows
-from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, STORED, TableColumns
+from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
 from statemigrate.state.table_stores import StorePart, StoreRows
 from statemigrate.state.user_rows import UserRows
 
@@ -154,22 +154,22 @@ def _compared(columns: TableColumns, old: Rows, new: Rows) -> list[Row]:
             found.append({**row, CHANGE: _CHANGED, BEFORE: _values(columns, before)})
     for key, row in old.items():
         if key not in new:
-            empty = dict.fromkeys(columns.value_names)
+            empty = dict.fromkeys(columns.content_names)
             found.append({**row, **empty, CHANGE: _REMOVED, BEFORE: _values(columns, row)})
     return found
 
 
 def _content(columns: TableColumns, row: Row) -> str:
     # As text: a NaN equals nothing.
-    return repr((_values(columns, row), row[EXPIRY], row.get(STORED)))
+    return repr((_values(columns, row), row[EXPIRY]))
 
 
 def _values(columns: TableColumns, row: Row) -> Row:
-    return {name: row[name] for name in columns.value_names}
+    return {name: row[name] for name in columns.content_names}
 
 
 def _table(columns: TableColumns, rows: list[Row]) -> pa.Table:
-    values = pa.struct([columns.schema.field(name) for name in columns.value_names])
+    values = pa.struct([columns.schema.field(name) for name in columns.content_names])
     schema = columns.schema.insert(0, pa.field(CHANGE, pa.string()))
     schema = schema.append(pa.field(BEFORE, values))
     arrays = [plain_array([row[field.name] for row in rows], field.type) for field in schema]

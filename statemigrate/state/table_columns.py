@@ -61,6 +61,11 @@ class TableColumns:
         return _unique(names, {*self.key_names, *self._system}, "value_")
 
     @cached_property
+    def content_names(self) -> tuple[str, ...]:
+        """The columns in which two rows of a key may differ: a value's, and why there is none."""
+        return (*self.value_names, ERROR, STORED) if self.has_errors else self.value_names
+
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns and their types."""
         types = [*self._key_types, *(each.type for each in arrow_schema(self.value))]

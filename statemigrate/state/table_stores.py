@@ -100,7 +100,7 @@ class FormatConversion:
             try:
                 values.append(self._migrated(value))
             except TransformError as error:
-                raise error.at(tuple(key.values())) from error.__cause__
+                raise _with_way_out(error).at(tuple(key.values())) from error.__cause__
         return values_array(values, self.target)
 
     def or_null(self, rows: pa.RecordBatch) -> tuple[pa.StructArray, list[ValueFailure | None]]:
@@ -127,6 +127,11 @@ class FormatConversion:
 
     def _migrated(self, value: dict[str, Any]) -> dict[str, Any]:
         return self.target.conform(value if self.path is None else self.path.apply(value))
+
+
+def _with_way_out(error: TransformError) -> TransformError:
+    way = 'on_error="null", or `statemigrate sql` with --on-error null, reads the other rows'
+    return error.but(next_action=f"{error.next_action}; {way}")
 
 
 @dataclass(frozen=True)

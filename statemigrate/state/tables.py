@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from statemigrate.native import Spark
 
 T = TypeVar("T")
-OnError = Literal["raise", "null"]
+ReadOnError = Literal["raise", "null"]
 """What becomes of a value that does not migrate."""
 _SHOWN = 20
 """Rows that a notebook shows."""
@@ -53,7 +53,7 @@ def open_state(  # noqa: PLR0913 - all but one by name
     operator: int | str | None = None,
     stores: Mapping[str, str] | None = None,
     mask: Sequence[str] = (),
-    on_error: OnError = "raise",
+    on_error: ReadOnError = "raise",
     spark: Spark = None,
 ) -> StateTables:
     """The state of a checkpoint as tables, read from its files without Spark.
@@ -91,9 +91,9 @@ class StateTables:
         project: Project,
         batch: int | None,
         mask: Mask,
-        on_error: OnError = "raise",
+        on_error: ReadOnError = "raise",
     ) -> None:
-        require_word("on_error", on_error, get_args(OnError))
+        require_word("on_error", on_error, get_args(ReadOnError))
         self.checkpoint, self.on_error = checkpoint, on_error
         self._project = project
         self._chosen = batch

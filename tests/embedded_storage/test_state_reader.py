@@ -9,6 +9,7 @@ from support.file_hashes import file_hashes
 
 from statemigrate import ScriptError, TransformError, init, open_state
 from statemigrate.commands.browse import browse_page
+from statemigrate.commands.diff import diff
 from statemigrate.commands.sql import sql
 from statemigrate.demo.paths import example_migrations
 from statemigrate.deployment import StoredFamily, StoredStore
@@ -282,13 +283,20 @@ def test_neither_mask_nor_hidden_values_are_in_the_reason(unmigrated, monkeypatc
         assert row["_error"] == f"{LENGTH}: ValueError"
 
 
-def test_values_that_do_not_migrate_are_shown_by_sql_and_in_a_browser(unmigrated):
+def test_values_that_do_not_migrate_are_shown_by_sql_and_diff_and_in_a_browser(unmigrated):
     checkpoint, migrations = unmigrated
     query = "SELECT entity, _stored FROM tags WHERE _error IS NOT NULL"
     found = sql(query, checkpoint, migrations=migrations, on_error="null")
     assert found.rows == [("b", '{"tag": "-older-"}')]
-    with pytest.raises(TransformError):
+    with pytest.raises(TransformError, match="--on-error null"):
         sql("SELECT size FROM tags", checkpoint, migrations=migrations)
+    (found,) = diff(checkpoint, migrations=migrations).stores
+    assert (found.value[-2:], dict(found.counts)["changed"]) == (("_error", "_stored"), 1)
+    (row,) = found.table.to_pylist()
+    assert [json.loads(each["_stored"])["tag"] for each in (row["_before"], row)] == [
+        "-old-",
+        "-older-",
+    ]
     page = browse_page(checkpoint, migrations=migrations)
     assert LENGTH.replace("'", "&#39;") in page or LENGTH in page
     assert "-older-" in page

@@ -14,7 +14,7 @@ from statemigrate.state.project import Project
 
 def test_a_reader_of_state_takes_every_setting_by_its_name():
     taken = inspect.signature(open_state).parameters
-    assert Project().keywords.keys() == taken.keys() - {"checkpoint", "batch", "mask"}
+    assert Project().keywords.keys() == taken.keys() - {"checkpoint", "batch", "mask", "on_error"}
     own = Project("scripts", {"a": "base"}, {"b": "aggregation-0"}, None, 3, ("1a2b",))
     assert own.keywords == {
         "migrations": "scripts",
