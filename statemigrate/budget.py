@@ -80,10 +80,17 @@ class BackfillOptions:
 
     def __post_init__(self) -> None:
         require_word("on_error", self.on_error, get_args(OnError))
-        least = {"idle_milliseconds": 0, "minimum_milliseconds": 0}
-        for name, bound in {**least, "initial_rows": 1, "maximum_rows": 1}.items():
-            if not bound <= getattr(self, name):
-                raise _out_of_range(name, getattr(self, name), f"{bound} or more")
+        bounds = {
+            "idle_milliseconds": 0,
+            "minimum_milliseconds": 0,
+            "initial_rows": 1,
+            "maximum_rows": 1,
+        }
+        for name, least in bounds.items():
+            given = getattr(self, name)
+            # Written so that a NaN is refused.
+            if not given >= least:
+                raise _out_of_range(name, given, f"{least} or more")
         if not 0 <= self.share < 1:
             raise _out_of_range("share", self.share, "0 or more, and less than 1")
 

@@ -13,15 +13,13 @@ from statemigrate.commands.diff import StoreDiff, diff_of
 from statemigrate.errors import StatemigrateError, rows_hidden
 from statemigrate.formats import json_text, plain_rows
 from statemigrate.inspect import Bar, BarPart, counted, rendered, utc_time
-from statemigrate.state import StateTable, StateTables
+from statemigrate.state import FAILURE_COLUMNS, StateTable, StateTables
 
 if TYPE_CHECKING:
     from statemigrate.state import StoreRows
 
 ROWS = 100
 """Rows of a table on one page."""
-_OF_FAILURES = ("_error", "_stored")
-"""Columns that are shown where a value does not migrate."""
 _BARS = 64
 """Partitions that have a bar of their own."""
 
@@ -237,9 +235,17 @@ def _first_rows(table: StateTable) -> PageTable | None:
 
 
 def _rows(columns: Sequence[str], found: list[dict[str, Any]], note: str = "") -> PageTable:
-    is_empty = {name for name in _OF_FAILURES if all(row.get(name) is None for row in found)}
-    shown = tuple(name for name in columns if name not in is_empty)
+    shown = _shown(columns, found)
     return PageTable(shown, [[_cell(row[name]) for name in shown] for row in found], note)
+
+
+def _shown(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The columns without those about values that do not migrate, where all of ``rows`` do."""
+    return tuple(
+        name
+        for name in columns
+        if name not in FAILURE_COLUMNS or any(row.get(name) is not None for row in rows)
+    )
 
 
 def _cell(value: Any) -> str:
@@ -247,29 +253,23 @@ def _cell(value: Any) -> str:
 
 
 def _life(table: StateTable, key: tuple[Any, ...]) -> PageTable:
-    values = table.layout.value_names
+    values, failures = table.layout.value_names, table.layout.failure_names
     rows = plain_rows(table.history(*key))
     for row in rows:
         if row["_change"] == "removed":
-            row.update(dict.fromkeys((*values, "_revision", *_OF_FAILURES)))
-    failed = [name for name in _OF_FAILURES if name in table.columns]
-    return _rows(("_batch", "_change", *values, "_revision", *failed), rows)
+            row.update(dict.fromkeys((*values, "_revision", *failures)))
+    return _rows(("_batch", "_change", *values, "_revision", *failures), rows)
 
 
 def _changed(found: StoreDiff) -> PageTable | None:
     if found.table is None:
         return None
     rows = plain_rows(found.table)
-    shown = [name for name in found.value if name not in _OF_FAILURES or _has(rows, name)]
+    shown = _shown(found.value, [side for row in rows for side in (row, row["_before"] or {})])
     cells = [list(_changed_cells(found, shown, row)) for row in rows]
     count = sum(found.counts.values())
     note = f"The first {ROWS} of {count:,}." if count > ROWS else ""
     return PageTable(("change", *found.key, *shown), cells, note)
-
-
-def _has(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Whether a column has something, before or after."""
-    return any((side or {}).get(name) is not None for row in rows for side in (row, row["_before"]))
 
 
 def _changed_cells(found: StoreDiff, shown: Sequence[str], row: Mapping[str, Any]) -> Iterator[str]:

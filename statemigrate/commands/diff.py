@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,15 +94,16 @@ def diff(  # noqa: PLR0913 - all but two by name
     columns of a store are not the same at both.
     """
     project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
-    places = [(checkpoint, before), (checkpoint if new is None else new, after)]
 
     def compare(on_error: ReadOnError) -> StateDiff:
-        opened = partial(_opened, project=project, mask=Mask.of(mask), on_error=on_error)
-        last = opened(*places[1])
+        def opened(place: str | Path, batch: int | None) -> StateTables:
+            return StateTables(str(place), project, batch, Mask.of(mask), on_error)
+
         if new is None:
+            last = opened(checkpoint, after)
             first = last.at(_batch_before(last) if before is None else before)
         else:
-            first = opened(*places[0])
+            first, last = opened(checkpoint, before), opened(new, after)
         names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
         found = tuple(diff_of(first, last, name, key, most) for name in names)
         return StateDiff(first.batch, last.batch, found)
@@ -112,12 +112,6 @@ def diff(  # noqa: PLR0913 - all but two by name
         return compare("raise")
     except TransformError:
         return compare("null")
-
-
-def _opened(
-    place: str | Path, batch: int | None, *, project: Project, mask: Mask, on_error: ReadOnError
-) -> StateTables:
-    return StateTables(str(place), project, batch, mask, on_error)
 
 
 def diff_of(

@@ -17,9 +17,7 @@ EXAMPLES = 3
 """Whole examples that are kept of each kind of difference in a store at a batch."""
 ROWS = "_rows"
 """The name under which rows that only one side has are expected, or noise."""
-_INDEX = "_index"
-_OF_ROWS = ("_expires_at", "_error", "_stored")
-"""Columns that are compared as those of values are."""
+_EXPIRES, _INDEX = "_expires_at", "_index"
 
 Row = Mapping[str, Any]
 Same = Callable[[str, Any, Any], bool]
@@ -110,10 +108,7 @@ def _of_store(name: str, old: StateTables, new: StateTables, same: Same) -> Diff
             return Difference(name, count, added=count, only_new=fields)
         return Difference(name, count, missing=count, only_old=fields)
     before, after = old[name], new[name]
-    names = [
-        (*each.layout.value_names, *(name for name in _OF_ROWS if name in each.columns))
-        for each in (before, after)
-    ]
+    names = [(*each.layout.content_names, _EXPIRES) for each in (before, after)]
     keys = [tuple(each.key_columns) for each in (before, after)]
     if keys[0] != keys[1]:
         count = after.count()

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.state.spark_operators import arrow_rows, stored_revision
     from statemigrate.state.sql_tables import SqlError
+    from statemigrate.state.table_columns import FAILURE_COLUMNS
     from statemigrate.state.table_stores import StoreRows
     from statemigrate.state.tables import (
         ReadOnError,
@@ -69,6 +70,7 @@ else:
             ),
             "spark_operators": "arrow_rows stored_revision",
             "sql_tables": "SqlError",
+            "table_columns": "FAILURE_COLUMNS",
             "table_stores": "StoreRows",
             "tables": "ReadOnError StateTable StateTables compared open_state selected",
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,12 +14,12 @@ from statemigrate.checkpoint.operators import StructJson
 from statemigrate.checkpoint.rows import arrow_array, arrow_schema
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Mask, json_text, plain_values
-from statemigrate.state.table_stores import StorePart, ValueFailure
+from statemigrate.state.table_stores import Failures, StorePart, ValueFailure
 from statemigrate.state.user_rows import EXPIRES_AT, one_value, repeated
 
 PARTITION, REVISION, INDEX = "_partition", "_revision", "_index"
 EXPIRY, BATCH = "_expires_at", "_batch"
-ERROR, STORED = "_error", "_stored"
+FAILURE_COLUMNS = ERROR, STORED = ("_error", "_stored")
 """Of a value that does not migrate why it does not, and what is stored, as JSON."""
 _SYSTEM = {
     INDEX: pa.int64(),
@@ -60,10 +60,15 @@ class TableColumns:
         names = [str(each["name"]) for each in self.value["fields"]]
         return _unique(names, {*self.key_names, *self._system}, "value_")
 
-    @cached_property
+    @property
+    def failure_names(self) -> tuple[str, ...]:
+        """The columns about values that do not migrate."""
+        return FAILURE_COLUMNS if self.has_errors else ()
+
+    @property
     def content_names(self) -> tuple[str, ...]:
         """The columns in which two rows of a key may differ: a value's, and why there is none."""
-        return (*self.value_names, ERROR, STORED) if self.has_errors else self.value_names
+        return (*self.value_names, *self.failure_names)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -89,19 +94,14 @@ class TableColumns:
         own = [*rows["key"].flatten()]
         if self.user_key is not None:
             own += rows["user_key"].flatten()
-        failed: dict[str, pa.Array] = {}
-        if self.has_errors:
-            values, failures = part.values_or_null(rows)
-            failed[ERROR] = pa.array(map(self._reason, failures), pa.string())
-            failed[STORED] = pa.array(map(self._stored, failures), pa.string())
-        else:
-            values = part.values_of(rows)
-        own += values.flatten()
+        failures: Failures | None = {} if self.has_errors else None
+        own += part.values_of(rows, failures).flatten()
         found = dict(zip((*self.key_names, *self.value_names), own, strict=True))
+        if failures is not None:
+            found[ERROR] = _texts(failures, self._reason, rows.num_rows)
+            found[STORED] = _texts(failures, self._stored, rows.num_rows)
         columns = [
-            failed[name]
-            if name in failed
-            else self._of_system(name, part, rows)
+            self._of_system(name, part, rows)
             if name not in found
             else self._hashed(found[name])
             if name in self._masked
@@ -134,21 +134,16 @@ class TableColumns:
     @cached_property
     def _system(self) -> dict[str, pa.DataType]:
         """The columns of a table's own, whose names no other column gets."""
-        own = {ERROR: pa.string(), STORED: pa.string()}
-        return {**_SYSTEM, **own} if self.has_errors else _SYSTEM
+        return {**_SYSTEM, **dict.fromkeys(self.failure_names, pa.string())}
 
-    def _reason(self, failure: ValueFailure | None) -> str | None:
+    def _reason(self, failure: ValueFailure) -> str:
         """Why a value does not migrate. Where columns are masked it quotes nothing of the value."""
-        if failure is None:
-            return None
         error = failure.error
         quoted = "" if self.mask.names or not error.found else f": {error.found}"
         return f"{error.summary.rstrip('.')}{quoted}"
 
-    def _stored(self, failure: ValueFailure | None) -> str | None:
+    def _stored(self, failure: ValueFailure) -> str | None:
         """A stored value as JSON, or a hash of it where columns are masked."""
-        if failure is None:
-            return None
         return self.mask.hashed(failure.stored) if self.mask.names else json_text(failure.stored)
 
     def _of_system(self, name: str, part: StorePart, rows: pa.RecordBatch) -> pa.Array:
@@ -210,3 +205,13 @@ def _unique(names: Sequence[str], taken: set[str], before: str) -> tuple[str, ..
             column = f"{before}{column}"
         found.append(column)
     return tuple(found)
+
+
+def _texts(
+    failures: Failures, text: Callable[[ValueFailure], str | None], count: int
+) -> pa.StringArray:
+    """A text of each failure, and null for the other rows of so many."""
+    if not failures:
+        return pa.nulls(count, pa.string())
+    places = map(failures.get, range(count))
+    return pa.array([None if each is None else text(each) for each in places], pa.string())

@@ -26,7 +26,8 @@ from statemigrate.state.protocol import Entry
 from statemigrate.state.sql_tables import SqlError
 from statemigrate.state.table_changes import StoreAt, changes_between, life_of, rows_between
 from statemigrate.state.table_columns import TableColumns
-from statemigrate.state.table_stores import Catalog, SparkCatalog, StoreRows
+from statemigrate.state.table_spark import SparkCatalog
+from statemigrate.state.table_stores import Catalog, StoreRows
 from statemigrate.state.target_entries import StoreEntries, keys_from_texts
 
 if TYPE_CHECKING:

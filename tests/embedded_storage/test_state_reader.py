@@ -230,7 +230,7 @@ def upgrade(value):
 def downgrade(value):
     return {"tag": value["tag"]}
 """
-LENGTH = "Store 'tags': the transform from revision base to aaaa11112222 raised"
+REASON = "Store 'tags': the transform from revision base to aaaa11112222 raised"
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_a_value_that_does_not_migrate_is_null_with_the_reason_and_what_is_store
             "c": ("9", 9),
         }
         assert [found[each]["_error"] for each in "ac"] == [None, None]
-        assert found["b"]["_error"].startswith(LENGTH)
+        assert found["b"]["_error"].startswith(REASON)
         assert "ValueError" in found["b"]["_error"]
         assert json.loads(found["b"]["_stored"]) == {"tag": "-older-"}
         named = table.to_arrow(["entity", "_error"]).to_pylist()
@@ -275,12 +275,12 @@ def test_neither_mask_nor_hidden_values_are_in_the_reason(unmigrated, monkeypatc
     opened = {"migrations": migrations, "on_error": "null"}
     with open_state(checkpoint, mask=["tag"], **opened) as state:
         (row,) = (row for row in state["tags"].to_arrow().to_pylist() if row["_error"])
-        assert row["_error"] == LENGTH
+        assert row["_error"] == REASON
         assert len(row["_stored"]) == 16
     monkeypatch.setenv("STATEMIGRATE_NO_VALUES", "1")
     with open_state(checkpoint, **opened) as state:
         (row,) = (row for row in state["tags"].to_arrow().to_pylist() if row["_error"])
-        assert row["_error"] == f"{LENGTH}: ValueError"
+        assert row["_error"] == f"{REASON}: ValueError"
 
 
 def test_values_that_do_not_migrate_are_shown_by_sql_and_diff_and_in_a_browser(unmigrated):
@@ -298,7 +298,7 @@ def test_values_that_do_not_migrate_are_shown_by_sql_and_diff_and_in_a_browser(u
         "-older-",
     ]
     page = browse_page(checkpoint, migrations=migrations)
-    assert LENGTH.replace("'", "&#39;") in page or LENGTH in page
+    assert REASON.replace("'", "&#39;") in page or REASON in page
     assert "-older-" in page
 
 
@@ -316,3 +316,19 @@ def test_another_word_than_raise_and_null_is_refused(unmigrated):
     with pytest.raises(StartupError) as refused:
         open_state(checkpoint, migrations=migrations, on_error="skip")
     assert (refused.value.code, refused.value.data) == ("SM-START-035", {"parameter": "on_error"})
+
+
+def test_columns_that_are_called_as_those_of_failures_keep_their_values(tmp_path):
+    made = Checkpoint(tmp_path)
+    family = StoredFamily("odd", "base", Struct("_error STRING, _stored BIGINT"))
+    stores = {"odd": StoredStore("value", (family,))}
+    made.write(putting(family, a={"_error": "own", "_stored": 7}), lambda _: None, stores=stores)
+    checkpoint = made.layout.checkpoint
+    found = {}
+    for on_error in ("raise", "null"):
+        with open_state(checkpoint, migrations=None, on_error=on_error) as state:
+            (found[on_error],) = state["odd"].to_arrow().to_pylist()
+            assert state["odd"].get("a") == {"_error": "own", "_stored": 7}
+    assert (found["raise"]["_error"], found["raise"]["_stored"]) == ("own", 7)
+    assert (found["null"]["value__error"], found["null"]["value__stored"]) == ("own", 7)
+    assert (found["null"]["_error"], found["null"]["_stored"]) == (None, None)

@@ -116,10 +116,8 @@ def totals_and_largest(messages: Messages):
 @pytest.fixture
 def real_time(spark, topic):
     """Runs a query in real-time mode up to a batch, and sends messages meanwhile."""
-    jars, job = (
-        spark.conf.get("spark.jars"),
-        str(Path(__file__).with_name("real_time_kafka_job.py")),
-    )
+    jars = spark.conf.get("spark.jars")
+    job = str(Path(__file__).with_name("real_time_kafka_job.py"))
     sent = []
 
     def run(checkpoint, function, last):

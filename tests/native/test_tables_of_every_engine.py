@@ -149,6 +149,17 @@ def test_diff_has_the_keys_that_the_second_batch_changed(checkpoint, folder, sta
             same["stores"]] == [0] * len(same["stores"])  # fmt: skip
 
 
+def test_where_all_values_migrate_a_table_is_the_same_with_nulls_for_failures(
+    checkpoint, folder, state
+):
+    columns = ["_error", "_stored"]
+    with open_state(checkpoint, migrations=folder, on_error="null") as opened:
+        for name in state.stores:
+            found = opened[name].to_arrow()
+            assert found.drop_columns(columns) == state[name].to_arrow()
+            assert [found[each].null_count for each in columns] == [found.num_rows] * 2
+
+
 def test_the_life_of_a_key_has_its_value_at_each_batch(checkpoint, folder, state):
     for key, changes in (("k0", ["first", "changed"]), ("k29", ["first"])):
         words = ("get", "tally", checkpoint, key, "--batches", "--migrations", folder)
