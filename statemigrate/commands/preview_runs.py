@@ -360,7 +360,7 @@ class PreviewRuns:
                 is_new = store in known and name not in known[store]
                 return (is_new and store not in scripted) or equal(name, old, new)
 
-            return compare
+            return Same(compare)
 
         states = [self._state(each, last) for each in (after, candidate.checkpoint)]
         return compare_states(states[0], states[1], same)

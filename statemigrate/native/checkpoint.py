@@ -456,7 +456,7 @@ def active_session(path: str) -> SparkSession:
             f"reading {path} needs a Spark session",
             expected="an active SparkSession",
             found="none",
-            next_action="create the session before the processor is wrapped",
+            next_action="create a SparkSession first",
             path=path,
         )
     return session

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
 
 from statemigrate.formats import plain_rows
-from statemigrate.state import StateTable, StateTables
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from statemigrate.state import (
+    RowStream,
+    StateTable,
+    StateTables,
+    UnequalRows,
+    unequal_rows,
+)
 
 EXAMPLES = 3
 """Whole examples that are kept of each kind of difference in a store at a batch."""
@@ -20,8 +25,21 @@ ROWS = "_rows"
 _EXPIRES, _INDEX = "_expires_at", "_index"
 
 Row = Mapping[str, Any]
-Same = Callable[[str, Any, Any], bool]
-"""Whether two values of a field are the same."""
+
+
+@dataclass(frozen=True)
+class Same:
+    """Whether the old and the new value of a field, by its name, count as the same.
+
+    ``asks_of_equal`` says that it is asked of equal values too: they may count as different.
+    """
+
+    compare: Callable[[str, Any, Any], bool]
+    asks_of_equal: bool = False
+
+    def __call__(self, field: str, old: Any, new: Any) -> bool:
+        """Whether the two count as the same."""
+        return self.compare(field, old, new)
 
 
 @dataclass(frozen=True)
@@ -86,9 +104,12 @@ class Difference:
         }
 
 
-def equal(field: str, old: Any, new: Any) -> bool:  # noqa: ARG001 - one of several such functions
-    """Whether two values are the same; a NaN is the same as another one."""
+def _equal(field: str, old: Any, new: Any) -> bool:  # noqa: ARG001 - one of several such functions
     return bool(old == new) or repr(old) == repr(new)
+
+
+equal = Same(_equal)
+"""Two values are the same if they are equal; a NaN is the same as another one."""
 
 
 def compare_states(
@@ -114,22 +135,35 @@ def _of_store(name: str, old: StateTables, new: StateTables, same: Same) -> Diff
         count = after.count()
         return Difference(name, count, only_old=keys[0], only_new=keys[1], keys=False)
     key = (*keys[0], _INDEX) if _INDEX in after.columns else keys[0]
-    rows = [each.to_arrow() for each in (before, after)]
+    rows = [RowStream(each.schema, each.batches()) for each in (before, after)]
     return compare_rows(name, key, rows[0], rows[1], names[0], names[1], same)
 
 
 def compare_rows(
     name: str,
     key: Sequence[str],
-    old: pa.Table,
-    new: pa.Table,
+    old: RowStream,
+    new: RowStream,
     old_fields: Sequence[str],
     new_fields: Sequence[str],
     same: Same = equal,
 ) -> Difference:
-    """Compare the rows of two tables by their ``key``, in the fields that both have."""
+    """Compare rows by their ``key``, in the fields that both sides have."""
     common = [each for each in old_fields if each in new_fields]
-    rows = [_by_key(plain_rows(each), key) for each in (old, new)]
+    found = _unequal(old, new, [*key, *common], same)
+    return _difference(name, key, found, old_fields, new_fields, same)
+
+
+def _difference(
+    name: str,
+    key: Sequence[str],
+    found: UnequalRows,
+    old_fields: Sequence[str],
+    new_fields: Sequence[str],
+    same: Same,
+) -> Difference:
+    common = [each for each in old_fields if each in new_fields]
+    rows = [_by_key(plain_rows(each), key) for each in (found.old, found.new)]
     counted: Counter[str] = Counter()
     fields: Counter[str] = Counter()
     examples: list[Example] = []
@@ -139,13 +173,13 @@ def compare_rows(
         if sum(each.change == change for each in examples) < EXAMPLES:
             some = before if after is None else after
             assert some is not None, "one of both is there"  # noqa: S101
-            found = Example(
+            example = Example(
                 change,
                 {each: some[each] for each in key},
                 None if before is None else {each: before[each] for each in old_fields},
                 None if after is None else {each: after[each] for each in new_fields},
             )
-            examples.append(found)
+            examples.append(example)
 
     for text, after in rows[1].items():
         before = rows[0].get(text)
@@ -161,7 +195,7 @@ def compare_rows(
             note("missing", before, None)
     return Difference(
         name,
-        len(rows[1]),
+        found.count,
         counted["added"],
         counted["missing"],
         counted["changed"],
@@ -170,6 +204,14 @@ def compare_rows(
         tuple(each for each in new_fields if each not in old_fields),
         tuple(examples),
     )
+
+
+def _unequal(old: RowStream, new: RowStream, columns: Sequence[str], same: Same) -> UnequalRows:
+    """The rows that `same` has to be asked of."""
+    if not same.asks_of_equal:
+        return unequal_rows(old, new, columns)
+    tables = [pa.Table.from_batches(each.batches, each.schema) for each in (old, new)]
+    return UnequalRows(tables[0], tables[1], tables[1].num_rows)
 
 
 def _by_key(rows: Iterable[Row], key: Sequence[str]) -> dict[str, Row]:
@@ -194,14 +236,13 @@ def compare_output(old: pa.Table, new: pa.Table, keys: Iterable[str], same: Same
     wanted = set(keys)
     key = [each for each in common if each in wanted] or common
     fields = [[each for each in names if each not in key] for names in columns]
-    sides = [_in_order(each, common) for each in (old, new)]
-    return compare_rows("output", key, sides[0], sides[1], fields[0], fields[1], same)
+    rest = _unequal(RowStream.of(old), RowStream.of(new), common, same)
+    rest = replace(rest, old=_in_order(rest.old, common), new=_in_order(rest.new, common))
+    return _difference("output", key, rest, fields[0], fields[1], same)
 
 
 def _in_order(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
     """The rows in an order of their values, so that rows with one key meet in it."""
-    import pyarrow as pa
-
     texts = [repr([row[each] for each in columns]) for row in plain_rows(rows)]
     order = sorted(range(len(texts)), key=texts.__getitem__)
     return rows.take(pa.array(order, pa.int64()))

@@ -43,13 +43,16 @@ class Expectations:
 
         def compare(name: str, old: Any, new: Any) -> bool:
             wanted = self.of_field(store, name)
-            if isinstance(wanted, float) and _is_number(old) and _is_number(new):
-                return abs(float(new) - float(old)) <= wanted * abs(float(old))
             if isinstance(wanted, Expression):
                 return wanted.holds(old, new)
-            return equal(name, old, new)
+            if equal(name, old, new):
+                return True
+            if isinstance(wanted, float) and _is_number(old) and _is_number(new):
+                return abs(float(new) - float(old)) <= wanted * abs(float(old))
+            return False
 
-        return compare
+        wanted = self.fields.get(store, {}).values()
+        return Same(compare, any(isinstance(each, Expression) for each in wanted))
 
     def unexpected(self, found: Difference) -> Iterator[str]:
         """What of a difference nobody has expected, as sentences without values."""

@@ -49,6 +49,8 @@ _SETTINGS = {
     # A batch without rows that the query has run has an empty file.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.pollingDelay": "1ms",
+    # Output is compared: the usual form of a timestamp in a file ends in the year 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 _TOO_LONG = 1800  # seconds
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,12 @@ _CLOCK = re.compile(
     r"|ProcessingTime|TimeToLive|\bttl",
     re.IGNORECASE,
 )
-_OPERATORS_WITH_TIME = ("FlatMapGroups", "TransformWithState", "FlatMapGroupsInPandas")
+_GIVES_TIME = "FlatMapGroups"
+"""Operators of these names give user code the time of the batch."""
+_TIME_BY_MODE = "TransformWithState"
+"""Operators of these names do so by their time mode: timers, and values with a time to live."""
+_NO_TIME = "NoTime"
+"""What Spark calls the time mode ``None``."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class UnoptimizedPlan:
         return cls(
             reads,
             _numbers(streams),
-            _looks_at_clock(text),
+            bool(_CLOCK.search(text)) or any(map(_gives_time, _nodes(plan))),
             len(re.findall(r"EventTimeWatermark\b", text)),
         )
 
@@ -71,9 +77,19 @@ def _numbers(streams: list[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _looks_at_clock(text: str) -> bool:
-    # User code in an operator on groups may set timers, or give values a time to live.
-    return bool(_CLOCK.search(text)) or any(name in text for name in _OPERATORS_WITH_TIME)
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for number in range(children.size()):
+        yield from _nodes(children.apply(number))
+
+
+def _gives_time(node: Any) -> bool:
+    """Whether an operator on groups gives user code the time, or may keep values by it."""
+    name = str(node.nodeName())
+    if name.startswith(_TIME_BY_MODE):
+        return str(node.timeMode().toString()) != _NO_TIME
+    return name.startswith(_GIVES_TIME)
 
 
 def reader_options(stream: DataFrame) -> dict[str, str]:

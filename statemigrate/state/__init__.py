@@ -10,6 +10,7 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.state.embedded import EmbeddedState
+    from statemigrate.state.equal_rows import RowStream, UnequalRows, unequal_rows
     from statemigrate.state.open import (
         Scripts,
         applied_by,
@@ -57,6 +58,7 @@ else:
         __name__,
         {
             "embedded": "EmbeddedState",
+            "equal_rows": "RowStream UnequalRows unequal_rows",
             "target_entries": "StoreEntries keys_from_texts",
             "open": (
                 "Scripts applied_by directory_of engine_of is_embedded open_committed "

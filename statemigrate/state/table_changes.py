@@ -12,6 +12,7 @@ import pyarrow as pa
 from statemigrate.checkpoint import differing
 from statemigrate.errors import StartupError
 from statemigrate.formats import plain_array, plain_rows
+from statemigrate.state.equal_rows import RowStream, unequal_rows
 from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
 from statemigrate.state.table_stores import StorePart, StoreRows
 from statemigrate.state.user_rows import UserRows
@@ -59,28 +60,38 @@ def _between_checkpoints(before: StoreAt, after: StoreAt) -> Iterator[pa.Table]:
     A key's partition is its hash modulo their number, so partitions whose numbers are alike modulo
     the common divisor are read together. Whatever the partitions are, a key without a counterpart
     waits for it, so that only keys that differ are in memory where both have the same partitions.
+    Rows that are the same are left out by columns.
     """
     columns = after.columns
     old: Rows = {}
     new: Rows = {}
     alike = gcd(before.rows.partitions, after.rows.partitions) or 1
     for number in range(alike):
-        old.update(_rows_alike(before, number, alike))
-        new.update(_rows_alike(after, number, alike))
+        sides = [
+            RowStream(each.columns.schema, _rows_alike(each, number, alike))
+            for each in (before, after)
+        ]
+        found = unequal_rows(sides[0], sides[1], _compared_names(columns))
+        old.update(_by_key(before.columns, plain_rows(found.old)))
+        new.update(_by_key(columns, plain_rows(found.new)))
         met = [key for key in new if key in old]
         first, second = ({key: rows.pop(key) for key in met} for rows in (old, new))
         yield _table(columns, _compared(columns, first, second))
     yield _table(columns, _compared(columns, old, new))
 
 
-def _rows_alike(side: StoreAt, number: int, alike: int) -> Rows:
+def _rows_alike(side: StoreAt, number: int, alike: int) -> Iterator[pa.RecordBatch]:
     """The rows of the partitions that are ``number`` modulo ``alike``."""
-    rows: Rows = {}
     for part in side.rows.parts:
         for partition in range(number, part.rows.partitions, alike):
             for batch in part.rows.batches(partition):
-                rows.update(_by_key(side.columns, plain_rows(side.columns.batch(part, batch))))
-    return rows
+                yield side.columns.batch(part, batch)
+
+
+def _compared_names(columns: TableColumns) -> list[str]:
+    """The columns in which two rows are the same, or differ."""
+    index = [INDEX] if columns.has_several else []
+    return [*columns.key_names, *index, *columns.content_names, EXPIRY]
 
 
 def rows_between(before: StoreAt, after: StoreAt, old: list[Row], new: list[Row]) -> pa.Table:

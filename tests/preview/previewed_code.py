@@ -107,6 +107,19 @@ def joined_with_a_wrong_value(left: Events, right: Events):
     return _joined(left, right.withColumn("v", F.col("v") + 1))
 
 
+def _until(events, days):
+    end = F.expr(f"TIMESTAMP'9999-12-31 00:00:00' - INTERVAL {days} DAYS")
+    return events.dropDuplicates(["id"]).select("id", end.alias("until"))
+
+
+def until_for_ever(events: Events):
+    return _until(events, 0)
+
+
+def until_a_day_before(events: Events):
+    return _until(events, 1)
+
+
 class Totals(StatefulProcessor):
     """Adds up what a key has."""
 

@@ -74,6 +74,18 @@ def test_what_the_old_code_draws_is_noise_and_the_rest_is_compared(spark, tmp_pa
     }
 
 
+def test_a_moment_that_stands_for_ever_is_shown_as_it_is(spark, tmp_path):
+    query = Query(spark, tmp_path, code.until_for_ever, "append")
+    assert query.preview(code.until_for_ever).unexpected == ()
+    found = query.preview(code.until_a_day_before)
+    assert fields(found) == {("output", "until")}
+    example = found.batches[0].output.examples[0]
+    assert [str(each["until"]) for each in (example.before, example.after)] == [
+        "9999-12-31 00:00:00+00:00",
+        "9999-12-30 00:00:00+00:00",
+    ]
+
+
 def test_deduplication_is_previewed(spark, tmp_path):
     query = Query(spark, tmp_path, code.first_ones, "append")
     assert query.preview(code.first_ones).unexpected == ()

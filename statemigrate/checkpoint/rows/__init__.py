@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.checkpoint.rows.hashing import SEED, hash_of, partition_of
     from statemigrate.checkpoint.rows.keys import FAMILY, KeyCodec, families_of
-    from statemigrate.checkpoint.rows.spark_types import arrow_schema
+    from statemigrate.checkpoint.rows.spark_types import arrow_schema, schema_json
     from statemigrate.checkpoint.rows.unsafe_leaves import normalized
     from statemigrate.checkpoint.rows.unsafe_row import RowCodec
     from statemigrate.checkpoint.rows.values import ValueCodec, merged_values
@@ -43,7 +43,7 @@ else:
             "buffers": "Bytes Integers Rows arrow_array copy_ranges ends joined numpy_array within",
             "hashing": "SEED hash_of partition_of",
             "keys": "FAMILY KeyCodec families_of",
-            "spark_types": "arrow_schema",
+            "spark_types": "arrow_schema schema_json",
             "unsafe_leaves": "normalized",
             "unsafe_row": "RowCodec",
             "values": "ValueCodec merged_values",

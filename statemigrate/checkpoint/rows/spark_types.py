@@ -174,6 +174,45 @@ def arrow_schema(schema: StructJson) -> pa.Schema:
     return pa.schema([field.arrow for field in struct_of(schema).fields])
 
 
+def schema_json(schema: pa.Schema) -> StructJson:
+    """The schema of Spark's whose rows have these columns: `arrow_schema` backwards.
+
+    Raises `UnsupportedError` for a type that Spark's rows do not have.
+    """
+    return {"type": "struct", "fields": [_field_json(each) for each in schema]}
+
+
+def _field_json(field: pa.Field) -> dict[str, Any]:
+    return {
+        "name": field.name,
+        "type": _json_of(field.type, field.name),
+        "nullable": field.nullable,
+        "metadata": {},
+    }
+
+
+def _json_of(kind: pa.DataType, path: str) -> Any:
+    if pa.types.is_struct(kind):
+        return schema_json(pa.schema(list(kind)))
+    if pa.types.is_map(kind):
+        return {
+            "type": "map",
+            "keyType": _json_of(kind.key_type, path),
+            "valueType": _json_of(kind.item_type, path),
+            "valueContainsNull": kind.item_field.nullable,
+        }
+    if pa.types.is_list(kind):
+        element = _json_of(kind.value_type, path)
+        nullable = kind.value_field.nullable
+        return {"type": "array", "elementType": element, "containsNull": nullable}
+    if pa.types.is_decimal128(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    name = _BY_ARROW.get(kind)
+    if name is None:
+        raise _unknown(path, f"the type {kind}")
+    return name
+
+
 def _struct(spark: Any, path: str, depth: int) -> SparkStruct:
     if spark["type"] != "struct":
         raise _unknown(path or "the schema", f"{spark!r:.200}")
@@ -265,6 +304,17 @@ _NAMED: dict[str, Type] = {
     "string collate UTF8_BINARY": Blob(pa.string()),
     "void": Nothing(),
     "null": Nothing(),
+}
+
+
+_BY_ARROW: dict[pa.DataType, str] = {
+    **{
+        kind.arrow: name
+        for name, kind in reversed(_NAMED.items())
+        if not name.startswith("string ")
+    },
+    pa.time64("ns"): "time(6)",
+    pa.duration("us"): "interval day to second",
 }
 
 

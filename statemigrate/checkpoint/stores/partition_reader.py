@@ -25,11 +25,12 @@ def read_changelogs(
     file, also where a row has another checksum.
     """
     layout = RowLayout.of(conf, rocksdb=True)
-    for name in names:
-        with opened(files, name) as source:
-            path = f"{files.location}/{name}"
-            found = read_changelog(source, codec_of(conf), path).changes
-            yield from without_checksums(found, layout, path)
+    with _scratch() as folder:
+        for name in names:
+            with _fetched(files, name, folder) as source:
+                path = f"{files.location}/{name}"
+                found = read_changelog(source, codec_of(conf), path).changes
+                yield from without_checksums(found, layout, path)
 
 
 def without_checksums(
@@ -50,11 +51,24 @@ def snapshot_of(files: Files, version: StoreVersion) -> Snapshot | None:
 @contextmanager
 def opened(files: Files, name: str) -> Iterator[BinaryIO]:
     """A file below the checkpoint, from a local copy. Raises `FileNotFoundError`."""
+    with _scratch() as folder, _fetched(files, name, folder) as source:
+        yield source
+
+
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="statemigrate-")
+
+
+@contextmanager
+def _fetched(files: Files, name: str, folder: str) -> Iterator[BinaryIO]:
+    """A file below the checkpoint, from a copy in ``folder`` that is removed at the end."""
     found = files.find(name)
     if found is None:
         raise FileNotFoundError(f"{files.location}/{name}")
-    with tempfile.TemporaryDirectory(prefix="statemigrate-") as folder:
-        target = Path(folder, "file")
-        files.fetch(name, target, most=found.size, shared=True)
+    target = Path(folder, "file")
+    files.fetch(name, target, most=found.size, shared=True)
+    try:
         with target.open("rb") as source:
             yield source
+    finally:
+        target.unlink()
