@@ -117,11 +117,10 @@ def _chosen(side: Sequence[pa.RecordBatch], stay: np.ndarray[Any, Any]) -> Itera
 
 
 def _encoded(codec: RowCodec, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.Array:
-    found = [batch.column(batch.schema.get_field_index(name)) for name in columns]
     own = codec.arrow_schema
     # Arrow spoils columns without a type within others where it has nothing to cast.
     cast = [
         each if each.type == kind else each.cast(kind)
-        for each, kind in zip(found, own.types, strict=True)
+        for each, kind in zip(batch.select(columns).columns, own.types, strict=True)
     ]
     return codec.encode(pa.RecordBatch.from_arrays(cast, schema=own)).to_arrow()

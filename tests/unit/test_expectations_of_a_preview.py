@@ -173,7 +173,7 @@ def test_what_is_no_harmless_expression_is_refused(expression):
 
 @given(st.data())
 def test_rows_left_out_by_columns_change_no_figure(data):
-    """Compared with rows of which each one is asked about, in tables that nobody chose."""
+    """The same as a comparison that asks about every row, in tables that nobody chose."""
     values = st.sampled_from([None, 0, 1, 2]), st.sampled_from([0.0, -0.0, NAN, None, 1.5])
     rows = st.lists(
         st.fixed_dictionaries({"k": st.integers(0, 9), "n": values[0], "x": values[1]}),

@@ -308,11 +308,8 @@ _NAMED: dict[str, Type] = {
 
 
 _BY_ARROW: dict[pa.DataType, str] = {
-    **{
-        kind.arrow: name
-        for name, kind in reversed(_NAMED.items())
-        if not name.startswith("string ")
-    },
+    # Of several names the first one counts.
+    **{kind.arrow: name for name, kind in reversed(_NAMED.items())},
     pa.time64("ns"): "time(6)",
     pa.duration("us"): "interval day to second",
 }
