@@ -102,6 +102,8 @@ def _started(master: str | None) -> SparkSession:
     settings = {
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         PROVIDER: ROCKSDB_PROVIDER,
+        # A preview reads state after each batch: changes since a snapshot of RocksDB are few then.
+        "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

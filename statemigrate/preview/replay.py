@@ -46,12 +46,27 @@ _SETTINGS = {
     "spark.sql.streaming.fileSource.log.compactInterval": "1000000",
     # The state after each batch is compared once all of them have run.
     "spark.sql.streaming.minBatchesToRetain": "1000",
+    # RocksDB writes what a batch has changed; otherwise it copies its files after each batch.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A batch without rows that the query has run has an empty file.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.pollingDelay": "1ms",
     # Output is compared: the usual form of a timestamp in a file ends in the year 2262.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A folder of output is read once its batch has ended: it needs no mark of success.
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
 }
+_FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+_FILE_MANAGERS = tuple(
+    f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+    for package in ("checkpointing.", "")
+)
+"""The class of Spark's that renames local files by itself, by its names since 4.1 and before.
+
+The usual one starts the program ``readlink`` for each of the four names in a rename, and a replay
+renames thousands of files.
+"""
 _TOO_LONG = 1800  # seconds
 
 
@@ -286,7 +301,23 @@ def _session(spark: SparkSession, history: History) -> SparkSession:
         session.conf.set(name, value)
     if history.before.commit.state_ids is not None:
         session.conf.set(FILE_IDS, "2")
+    if (renames := _file_manager(session)) is not None:
+        session.conf.set(_FILE_MANAGER, renames)
     return session
+
+
+def _file_manager(session: SparkSession) -> str | None:
+    """The name that `_FILE_MANAGERS` has of the class in this Spark; None where it has neither."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    jvm: Any = session._jvm
+    for name in _FILE_MANAGERS:
+        try:
+            jvm.java.lang.Class.forName(name)
+        except Py4JJavaError:
+            continue
+        return name
+    return None
 
 
 def _called(

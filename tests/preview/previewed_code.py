@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -29,6 +29,14 @@ def minutes_in_other_words(events: Events):
 def minutes_until_now(events: Events):
     """Each batch runs by itself, at the time that it had."""
     return _minutes(events.where(F.col("at") < F.current_timestamp()), F.sum("v"))
+
+
+FILE_MANAGERS = []
+
+
+def minutes_with_the_session(events: Events, spark: SparkSession):
+    FILE_MANAGERS.append(spark.conf.get("spark.sql.streaming.checkpointFileManagerClass", ""))
+    return minutes(events)
 
 
 def minutes_of_another_field(events: Events):

@@ -24,6 +24,16 @@ def test_a_change_of_words_alone_makes_no_difference(minutes):
     assert all(batch.stores[0].rows for batch in found.batches), "there was something to compare"
 
 
+def test_files_of_a_replay_are_renamed_without_another_program(spark, minutes):
+    code.FILE_MANAGERS.clear()
+    assert minutes.preview(code.minutes_with_the_session, old=False).unexpected == ()
+    # The code is called on empty streams first.
+    renaming = code.FILE_MANAGERS[-1]
+    assert renaming.endswith(".FileSystemBasedCheckpointFileManager")
+    assert spark._jvm.java.lang.Class.forName(renaming).getName() == renaming
+    assert spark.conf.get("spark.sql.streaming.checkpointFileManagerClass", None) is None
+
+
 def test_each_fault_is_found_by_its_field(minutes):
     of_total = {("aggregation-0", "sum"), ("output", "total")}
     of_rows = {("aggregation-0", "_rows"), ("output", "_rows")}
