@@ -10,6 +10,7 @@ from benchmarks import (
     backfilling,
     cluster,
     codecs,
+    commands,
     commits,
     dry_runs,
     dual_access,
@@ -48,10 +49,15 @@ _FULL = {
     "sizes": sizes.measure,
     "previews": previews.measure,
     "batches": peers.batches,
+    "small_batches": peers.small_batches,
     "cluster": cluster.measure,
 }
-# What needs an environment of its own is measured when it is named.
-_NAMED = {"peers": peers.measure, "records": peers.records}
+# What needs an environment of its own, or many gigabytes, is measured when it is named.
+_NAMED = {
+    "peers": peers.measure,
+    "records": peers.records,
+    "commands": commands.measure,
+}
 _QUICK = {
     "engines": lambda: engines.measure(20_000, 4),
     "dual_access": lambda: dual_access.measure(10_000, 3),
@@ -73,11 +79,13 @@ _QUICK = {
     "sizes": lambda: sizes.measure(100_000, 1),
     "previews": lambda: previews.measure(3, 200, 2),
     "batches": lambda: peers.batches(20_000, 2),
+    "small_batches": lambda: peers.small_batches(5_000, 100, 2),
     "cluster": lambda: cluster.measure(5_000, 20, 2),
 }
 _NAMED_QUICK = {
     "peers": lambda: peers.measure(20_000, 50_000, 1),
     "records": lambda: peers.records(2_000, 1),
+    "commands": lambda: commands.measure(40_000, 2),
 }
 
 

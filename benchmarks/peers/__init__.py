@@ -104,6 +104,21 @@ def batches(keys: int = 200_000, rounds: int = 10) -> list[Result]:
     ]
 
 
+def small_batches(keys: int = 100_000, rows: int = 1_000, rounds: int = 10) -> list[Result]:
+    """Batches of few rows, key by key and of a batch processor, against Spark SQL's aggregation."""
+    sql = whole_batches(keys, rounds, sql_query, rows)
+    by_key = whole_batches(keys, rounds, rows=rows)
+    by_table = whole_batches(keys, rounds, tables_query, rows)
+    compared = (
+        f"batches/s on two cores, {rows:,} rows of {keys:,} keys, sink included, against Spark "
+        "SQL's aggregation"
+    )
+    return [
+        *_results("small batches, key by key", compared, 1.0, by_key, sql, rows),
+        *_results("small batches, batch processor", compared, 1.0, by_table, sql, rows),
+    ]
+
+
 def orjson_microseconds(records: int, rounds: int) -> list[dict[str, float]]:
     """What JSON takes of a processor for a record of each kind; nothing without the peers."""
     return _quix("codec", records, rounds) if _PYTHON.exists() else []

@@ -62,18 +62,25 @@ def _handed_on(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def whole_batches(
-    keys: int, rounds: int, start: Callable[[Any, Path], Any] = embedded_query
+    keys: int,
+    rounds: int,
+    start: Callable[[Any, Path], Any] = embedded_query,
+    rows: int | None = None,
 ) -> list[dict[str, float]]:
     """Seconds of each batch, and of processors of one on average, of Java and Python together.
 
-    ``start`` gives the query: of the embedded engine and key by key, unless it is another one.
+    ``start`` gives the query: of the embedded engine and key by key, unless it is another one. A
+    batch has a row of each key; with ``rows`` only the first one has, and the others so many rows.
     """
     spark = session()
     try:
         with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as name:
             folder = Path(name)
             (folder / "input").mkdir()
-            write_input(folder / "prepared", keys, _WARM + rounds)
+            if rows is None:
+                write_input(folder / "prepared", keys, _WARM + rounds)
+            else:
+                _write_few(folder / "prepared", keys, rows, _WARM + rounds)
             query = start(spark, folder)
             for number in range(_WARM):
                 _arrive(folder, number)
@@ -89,6 +96,18 @@ def whole_batches(
             return [{"seconds": each / 1000, "processor": processor} for each in passed]
     finally:
         spark.stop()
+
+
+def _write_few(folder: Path, keys: int, rows: int, batches: int) -> None:
+    """A file with a row of each key, and others with some of these rows, other ones each time."""
+    import pyarrow.parquet as pq
+
+    write_input(folder, keys, 1)
+    every = pq.read_table(folder / "0.parquet")
+    step = keys // rows
+    for batch in range(1, batches):
+        chosen = range(batch % step, keys, step)[:rows]
+        pq.write_table(every.take(list(chosen)), folder / f"{batch}.parquet")
 
 
 def _arrive(folder: Path, number: int) -> None:
