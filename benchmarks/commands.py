@@ -7,17 +7,17 @@ and of Java where a command needs it, counts.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.dry_runs import checkpoint
+from benchmarks.dry_runs import checkpoint, write_scripts
 from benchmarks.large_state import grow
-from benchmarks.measuring import Result, seconds
+from benchmarks.measuring import Result, run_command, seconds
+from benchmarks.state_tables import make_checkpoint
 
-_SMALL, _CHANGED = 20_000, 1_000
+_SMALL = 20_000
 _REWRITTEN = 12.0
 """Seconds that a rewrite of 1,000,000 rows may take."""
 _STORE = "aggregation-0"
@@ -50,8 +50,9 @@ def measure(rows: int = 1_000_000, times: int = 10) -> list[Result]:
     """Seconds of each command for some rows, against those for fewer of them."""
     with tempfile.TemporaryDirectory(prefix="statemigrate-commands-") as name:
         folder = Path(name)
-        _small_query(folder)
-        taken = {each: _of_aggregation(folder, each) for each in (rows, rows * times)}
+        small, _ = make_checkpoint(folder, _SMALL, "3 aggregates")
+        write_scripts(folder / "migrations", _SCRIPT)
+        taken = {each: _of_aggregation(folder, small, each) for each in (rows, rows * times)}
     few, many = taken[rows], taken[rows * times]
     few["backfill"], many["backfill"] = (_of_backfill(each) for each in (rows, rows * times))
     compared = f"seconds for {rows * times:,} rows against those for {rows:,}"
@@ -75,20 +76,9 @@ def _against(taken: float, rows: int) -> Result:
     return Result("command: rewrite --apply", compared, taken / allowed, "at most", 1, {})
 
 
-def _small_query(folder: Path) -> None:
-    """A checkpoint of Spark's, and the scripts of its store, which add a column."""
-    from statemigrate.scripts import ScriptFolder
-
-    made = f"make({str(folder)!r}, {_SMALL}, {_CHANGED}, '3 aggregates')"
-    code = f"from benchmarks.state_tables import make\n{made}"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    scripts = ScriptFolder.create(folder / "migrations")
-    (scripts.versions / "more.py").write_text(_SCRIPT)
-
-
-def _of_aggregation(folder: Path, rows: int) -> dict[str, float]:
+def _of_aggregation(folder: Path, small: Path, rows: int) -> dict[str, float]:
     old, new = folder / f"{rows}-rows", folder / f"{rows}-new"
-    grow(folder / "checkpoint", old, rows)
+    grow(small, old, rows)
     return {
         name: _timed(folder, name, rows, [each.format(old=old, new=new) for each in typed])
         for name, typed in _COMMANDS.items()
@@ -102,13 +92,6 @@ def _of_backfill(rows: int) -> float:
 
 def _timed(folder: Path, name: str, rows: int, typed: Sequence[str]) -> float:
     """Seconds of a command; they are printed at once, as all of them take long."""
-
-    def run() -> None:
-        command = [sys.executable, "-m", "statemigrate", *typed]
-        done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
-        if done.returncode != _EXITS.get(name, 0):
-            raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr[-2000:]}")
-
-    taken = seconds(run)
+    taken = seconds(lambda: run_command(folder, *typed, expected=_EXITS.get(name, 0)))
     print(f"{name}, {rows:,} rows: {taken:.1f} s", file=sys.stderr, flush=True)
     return taken

@@ -68,7 +68,7 @@ def checkpoint(records: int) -> Iterator[Path]:
         publish_manifest(layout, Manifest(0, _KEY, tuple(states), stores, {}))
         (layout.checkpoint / "commits").mkdir()
         (layout.checkpoint / "commits" / "0").touch()
-        _scripts(Path(folder) / "migrations", _SCRIPT)
+        write_scripts(Path(folder) / "migrations", _SCRIPT)
         yield Path(folder)
 
 
@@ -78,10 +78,13 @@ def _partition(layout: Layout, number: int, records: int) -> PartitionState:
         return filled(at, OLD_FAMILY, records)
 
 
-def _scripts(directory: Path, text: str) -> None:
+def write_scripts(directory: Path, text: str) -> None:
+    """Make a folder of scripts, with a script of this ``text`` if there is any."""
     from statemigrate.scripts import ScriptFolder
 
-    (ScriptFolder.create(directory).versions / "change.py").write_text(text)
+    created = ScriptFolder.create(directory)
+    if text:
+        (created.versions / "change.py").write_text(text)
 
 
 def _speed(records: int, rounds: int) -> Result:

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ from typing import Any, Literal
 from unittest import mock
 
 _TENTH = 0.1
+_TOP = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,25 @@ def seconds(action: Callable[[], object]) -> float:
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
+
+
+def run_command(folder: Path, *arguments: str, expected: int = 0) -> str:
+    """What ``statemigrate`` prints with these arguments, in a process of its own in a ``folder``.
+
+    Raises RuntimeError for another exit code than the ``expected`` one.
+    """
+    command = [sys.executable, "-m", "statemigrate", *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
+    )
+    if done.returncode != expected:
+        raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout
+
+
+def environment() -> dict[str, str]:
+    """That of a command which imports the benchmarks' modules, and of its workers."""
+    return {**os.environ, "PYTHONPATH": _TOP, "PYSPARK_PYTHON": sys.executable}
 
 
 def processor_seconds() -> float:

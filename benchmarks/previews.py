@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from benchmarks.engines import session
-from benchmarks.measuring import Result, seconds
+from benchmarks.measuring import Result, environment, run_command, seconds
 from benchmarks.records import KINDS, as_json
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ _ALLOWED = 60.0
 """Seconds that a bundle of 20 batches of 5,000 rows may take."""
 _EVERY = 4.0
 """Seconds from one batch of the followed query to the next."""
-_TOP = str(Path(__file__).resolve().parents[1])
 
 
 def by_shop(orders: Orders) -> Any:
@@ -124,15 +123,15 @@ def _bundle(folder: Path, name: str, batches: int, rows: int) -> list[Result]:
     deployed, new = (f"{__name__}:{each.__name__}" for each in QUERIES[name])
     options = ["--output-mode", "update", "--json"]
     plain = seconds(
-        lambda: _command(folder, "preview", "checkpoint", "--code", deployed, *options,
+        lambda: run_command(folder, "preview", "checkpoint", "--code", deployed, *options,
                          "--batches", str(batches), "--save", "plain")
     )  # fmt: skip
     masked = seconds(
-        lambda: _command(folder, "preview", "checkpoint", "--code", deployed, *options,
+        lambda: run_command(folder, "preview", "checkpoint", "--code", deployed, *options,
                          "--batches", str(batches), "--save", "bundle", "--mask", "email")
     )  # fmt: skip
     began = time.perf_counter()
-    shown = _command(
+    shown = run_command(
         folder, "preview", "bundle", "--code", new, "--old-code", deployed, *options, expected=1
     )
     took = time.perf_counter() - began
@@ -170,20 +169,6 @@ def _run(spark: Any, folder: Path, name: str, batches: int) -> list[float]:
     query.awaitTermination()
     every = [each for each in query.recentProgress if each["numInputRows"]]
     return [each["durationMs"]["triggerExecution"] / 1000 for each in every][-batches:]
-
-
-def _command(folder: Path, *arguments: str, expected: int = 0) -> str:
-    command = [sys.executable, "-m", "statemigrate", *arguments]
-    done = subprocess.run(
-        command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False
-    )
-    if done.returncode != expected:
-        raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr[-2000:]}")
-    return done.stdout
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": _TOP, "PYSPARK_PYTHON": sys.executable}
 
 
 def _followed(folder: Path, rows: int, batches: int) -> Result:
@@ -234,7 +219,7 @@ def _while_followed(
                "--batches", "2"]  # fmt: skip
     log = (folder / "followed.json").open("wb")
     follower = subprocess.Popen(
-        command, cwd=folder, env=_environment(), stdout=log, stderr=subprocess.DEVNULL
+        command, cwd=folder, env=environment(), stdout=log, stderr=subprocess.DEVNULL
     )
     os.sched_setaffinity(follower.pid, {processor})
     try:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.dry_runs import write_scripts
 from benchmarks.engines import session
 from benchmarks.measuring import Result, median_ratio, processor_seconds, seconds
 from benchmarks.rewrite_memory import memory
@@ -150,16 +151,8 @@ def _stopped_query(spark: Any, rows: int) -> Iterator[Path]:
         _feed(spark, folder / "little", 1_000, 0)
         _run(spark, folder / "little", folder / "longer", is_longer=True)
         for label, way in _WAYS.items():
-            _write_script(folder / label, way.script)
+            write_scripts(folder / label, way.script)
         yield folder
-
-
-def _write_script(folder: Path, text: str) -> None:
-    from statemigrate.scripts import ScriptFolder
-
-    created = ScriptFolder.create(folder)
-    if text:
-        (created.versions / "change.py").write_text(text)
 
 
 def _feed(spark: Any, folder: Path, rows: int, number: int) -> None:

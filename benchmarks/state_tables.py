@@ -72,7 +72,7 @@ def measure(keys: int = 1_000_000, rounds: int = _ROUNDS) -> list[Result]:
     found = []
     for record, total in (("3 aggregates", '"sum"'), ("20 fields", '"max_7"')):
         with tempfile.TemporaryDirectory(prefix="statemigrate-tables-") as folder:
-            path, changed = _checkpoint(Path(folder), keys, record)
+            path, changed = make_checkpoint(Path(folder), keys, record)
             for name, (code, limit) in _WORKS.items():
                 text = code.format(
                     path=str(path), keys=keys, changed=changed, last=keys - 1, sum=total
@@ -92,7 +92,7 @@ def _seconds(code: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _checkpoint(root: Path, keys: int, record: str) -> tuple[Path, int]:
+def make_checkpoint(root: Path, keys: int, record: str) -> tuple[Path, int]:
     """A query's checkpoint, made in a process of its own that keeps no Java running."""
     changed = min(1_000, keys)
     code = "from benchmarks.state_tables import make\n"

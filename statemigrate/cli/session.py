@@ -103,6 +103,7 @@ def _started(master: str | None) -> SparkSession:
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         PROVIDER: ROCKSDB_PROVIDER,
         # A preview reads state after each batch: changes since a snapshot of RocksDB are few then.
+        # Spark takes the interval once for all sessions, when the first store is opened.
         "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from statemigrate.native.session import Spark, session_of
     from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families, read_stores
     from statemigrate.native.variables_startup import stored_envelopes
-    from statemigrate.native.versions import REWRITING, check_spark_version
+    from statemigrate.native.versions import REWRITING, check_spark_version, class_of_any_release
 else:
     make_face(
         __name__,
@@ -143,6 +143,6 @@ else:
             "session": "Spark session_of",
             "variables_startup": "stored_envelopes",
             "startup_stored": "ForgottenFamily forgotten_families read_stores",
-            "versions": "REWRITING check_spark_version",
+            "versions": "REWRITING check_spark_version class_of_any_release",
         },
     )

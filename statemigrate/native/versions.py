@@ -1,6 +1,9 @@
-"""Which Spark is needed."""
+"""Which Spark is needed, and what has another name in each release."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from statemigrate.deployment import VARIABLE_KINDS, Kind
 from statemigrate.errors import UnsupportedError
@@ -15,6 +18,18 @@ def release_line(version: str) -> tuple[int, int]:
     """The release line of a version of PySpark, as in (4, 3)."""
     major, minor, *_ = version.split(".")
     return int(major), int(minor)
+
+
+def class_of_any_release(jvm: Any, names: Sequence[str]) -> Any | None:
+    """The first class of these ``names`` that this Spark has, as Java has it; None without any."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    for name in names:
+        try:
+            return jvm.java.lang.Class.forName(name)
+        except Py4JJavaError:
+            continue
+    return None
 
 
 def check_spark_version(

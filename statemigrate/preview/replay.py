@@ -30,7 +30,7 @@ from statemigrate.checkpoint.operators import operator_files
 from statemigrate.deployment import Copy, running_on_copy
 from statemigrate.errors import CodeError, StatemigrateError
 from statemigrate.files import Files, open_files
-from statemigrate.native import uri_of
+from statemigrate.native import class_of_any_release, uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.stream_plan import UnoptimizedPlan
@@ -55,6 +55,7 @@ _SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A folder of output is read once its batch has ended: it needs no mark of success.
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Each task moves its own file to the folder; otherwise the driver moves all of them again.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
 }
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -301,23 +302,10 @@ def _session(spark: SparkSession, history: History) -> SparkSession:
         session.conf.set(name, value)
     if history.before.commit.state_ids is not None:
         session.conf.set(FILE_IDS, "2")
-    if (renames := _file_manager(session)) is not None:
-        session.conf.set(_FILE_MANAGER, renames)
+    manager = class_of_any_release(session._jvm, _FILE_MANAGERS)
+    if manager is not None:
+        session.conf.set(_FILE_MANAGER, manager.getName())
     return session
-
-
-def _file_manager(session: SparkSession) -> str | None:
-    """The name that `_FILE_MANAGERS` has of the class in this Spark; None where it has neither."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    jvm: Any = session._jvm
-    for name in _FILE_MANAGERS:
-        try:
-            jvm.java.lang.Class.forName(name)
-        except Py4JJavaError:
-            continue
-        return name
-    return None
 
 
 def _called(

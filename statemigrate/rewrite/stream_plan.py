@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError
+from statemigrate.native import class_of_any_release
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.plan_tree import Definitions, StreamPlan, members_of, plan_of, short_name
 from statemigrate.rewrite.probe_facts import Facts, operator_facts
@@ -77,7 +78,9 @@ def plan_of_stream(stream: DataFrame, mode: str) -> StreamPlan:
     analyzed = java.queryExecution().analyzed()
     session = stream.sparkSession._jsparkSession
     analyzed = _at_one_time(stream.sparkSession._jvm, analyzed)
-    execution = _execution(stream.sparkSession._jvm)
+    execution = class_of_any_release(stream.sparkSession._jvm, _EXECUTIONS)
+    if execution is None:
+        raise _unsupported("none of its known names")
     constructor = execution.getConstructors()[0]
     arguments = _Arguments(stream.sparkSession._jvm, session, analyzed, _MODES[mode])
     kinds = [str(each.getName()) for each in constructor.getParameterTypes()]
@@ -119,17 +122,6 @@ def _times_in(found: Any) -> Iterator[dict[str, Any]]:
         for each in found.values():
             if isinstance(each, list | dict):
                 yield from _times_in(each)
-
-
-def _execution(jvm: Any) -> Any:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    for name in _EXECUTIONS:
-        try:
-            return jvm.java.lang.Class.forName(name)
-        except Py4JJavaError:
-            continue
-    raise _unsupported("none of its known names")
 
 
 @dataclass(frozen=True)

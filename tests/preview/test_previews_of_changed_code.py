@@ -6,6 +6,7 @@ from previewed_query import Query, fields
 
 from statemigrate import init
 from statemigrate.errors import CheckpointError, StatemigrateError
+from statemigrate.native import class_of_any_release
 from statemigrate.rewrite.questions import RewriteAnswers
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -32,6 +33,12 @@ def test_files_of_a_replay_are_renamed_without_another_program(spark, minutes):
     assert renaming.endswith(".FileSystemBasedCheckpointFileManager")
     assert spark._jvm.java.lang.Class.forName(renaming).getName() == renaming
     assert spark.conf.get("spark.sql.streaming.checkpointFileManagerClass", None) is None
+
+
+def test_a_class_of_sparks_is_found_under_the_name_that_this_release_has(spark):
+    there, nowhere = "org.apache.spark.sql.SparkSession", "org.apache.spark.sql.nowhere.Session"
+    assert class_of_any_release(spark._jvm, (nowhere, there)).getName() == there
+    assert class_of_any_release(spark._jvm, (nowhere,)) is None
 
 
 def test_each_fault_is_found_by_its_field(minutes):
