@@ -117,7 +117,9 @@ def _bundle(folder: Path, name: str, batches: int, rows: int) -> list[Result]:
         write_batch(folder / "input", number, rows)
     spark = session()
     try:
-        ran = _run(spark, folder, name, batches)
+        # Java compiles what a first run uses; of the replay it is the second run too that counts.
+        _run(spark, folder, name, batches, "before")
+        ran = _run(spark, folder, name, batches, "checkpoint")
     finally:
         spark.stop()
     deployed, new = (f"{__name__}:{each.__name__}" for each in QUERIES[name])
@@ -151,7 +153,7 @@ def _bundle(folder: Path, name: str, batches: int, rows: int) -> list[Result]:
         Result(f"preview: a bundle, {name}", compared, took / _ALLOWED, "at most", 1, figures),
         Result(
             f"preview: replay, {name}",
-            "batches a second of the replay against the query's own",
+            "batches a second of the second replay against a second run of the query itself",
             statistics.median(ran[1:]) / statistics.median(replayed[1:]),
             "at least",
             1,
@@ -160,11 +162,11 @@ def _bundle(folder: Path, name: str, batches: int, rows: int) -> list[Result]:
     ]
 
 
-def _run(spark: Any, folder: Path, name: str, batches: int) -> list[float]:
+def _run(spark: Any, folder: Path, name: str, batches: int, checkpoint: str) -> list[float]:
     """Run the query over all files; the seconds that each of the last batches took."""
     stream = spark.readStream.schema(_DDL).option("maxFilesPerTrigger", 1)
     writer = QUERIES[name][0](stream.json(str(folder / "input"))).writeStream.format("noop")
-    writer = writer.outputMode("update").option("checkpointLocation", str(folder / "checkpoint"))
+    writer = writer.outputMode("update").option("checkpointLocation", str(folder / checkpoint))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     every = [each for each in query.recentProgress if each["numInputRows"]]

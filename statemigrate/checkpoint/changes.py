@@ -21,13 +21,24 @@ Raw = tuple[Rows, Rows]
 """Keys and their values, as a store has them."""
 
 
-def differing(before: OperatorFamily, after: OperatorFamily, partition: int) -> tuple[Raw, Raw]:
+def changed_keys(before: OperatorFamily, after: OperatorFamily, partition: int) -> Rows | None:
+    """The keys of a partition that may not have the same value at both batches.
+
+    None where the files do not say which these are. Raises as `OperatorFamily.raw`.
+    """
+    return _candidates(_Side(before, partition), _Side(after, partition))
+
+
+def differing(
+    before: OperatorFamily, after: OperatorFamily, partition: int, among: Rows | None = None
+) -> tuple[Raw, Raw]:
     """The rows of a partition at both batches whose keys or values are not the same at both.
 
-    Both are of one family. Raises as `OperatorFamily.raw`.
+    Both are of one family. ``among`` are its `changed_keys`, where they are known. Raises as
+    `OperatorFamily.raw`.
     """
     sides = (_Side(before, partition), _Side(after, partition))
-    keys = _candidates(*sides)
+    keys = _candidates(*sides) if among is None else among
     if keys is None:
         old, new = (_whole(each.family.raw(partition)) for each in sides)
     else:

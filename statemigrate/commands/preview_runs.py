@@ -25,6 +25,7 @@ from statemigrate.preview import (
     Recorder,
     Replayed,
     Same,
+    StateComparison,
     compare_output,
     compare_states,
     copy_fork,
@@ -201,7 +202,7 @@ class PreviewRuns:
         settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
         like = self.history.watermarks if control is None else control.watermarks
         candidate = self._run(new, begun.candidate, "candidate", recorded, steps, like)
-        found = tuple(self._compared(own, control, candidate, settled))
+        found = tuple(self._compared(own, controls, candidate, settled))
         square = None
         if control is not None and path != "as it is" and not begun.goes_on:
             square = self._square(control, candidate, path)
@@ -296,12 +297,13 @@ class PreviewRuns:
             return
         first, second = controls
         found: dict[tuple[str, str], str] = {}
+        runs, with_query = StateComparison(), StateComparison()
         for batch in self.history.batches:
             states = [self._state(each.checkpoint, batch.number) for each in controls]
             own = self._state(query_state, batch.number)
-            for each in _fields(compare_states(states[0], states[1], lambda _: equal)):
+            for each in _fields(runs.differences(states[0], states[1], lambda _: equal)):
                 found[each] = "two runs of the old code differ"
-            for each in _fields(compare_states(own, states[0], lambda _: equal)):
+            for each in _fields(with_query.differences(own, states[0], lambda _: equal)):
                 found.setdefault(each, "the old code does not compute what the query has")
             rows = [_output(each, batch.number) for each in (first, second)]
             keys = _keys(states[0])
@@ -316,11 +318,16 @@ class PreviewRuns:
     def _compared(
         self,
         query_state: str,
-        control: Replayed | None,
+        controls: Sequence[Replayed],
         candidate: Replayed,
         expectations: Expectations,
     ) -> Iterator[PreviewedBatch]:
-        """Each batch of the candidate, compared with the control, else with the query's own."""
+        """Each batch of the candidate, compared with the control, else with the query's own.
+
+        The time of the old code is that of its last run: Java has compiled by then what both use.
+        """
+        control = controls[0] if controls else None
+        states = StateComparison()
         for place, batch in enumerate(self.history.batches):
             number = batch.number
             old = self._state(query_state if control is None else control.checkpoint, number)
@@ -330,10 +337,10 @@ class PreviewRuns:
                 rows = [_output(each, number) for each in (control, candidate)]
                 output = compare_output(rows[0], rows[1], _keys(new), expectations.same("output"))
             run = candidate.batches[place]
-            ran = None if control is None else control.batches[place]
+            ran = controls[-1].batches[place] if controls else None
             yield PreviewedBatch(
                 number,
-                compare_states(old, new, expectations.same),
+                states.differences(old, new, expectations.same),
                 output,
                 run.seconds,
                 None if ran is None else ran.seconds,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Difference,
         Example,
         Same,
+        StateComparison,
         compare_output,
         compare_states,
         equal,
@@ -50,7 +51,9 @@ else:
         {
             "bundle": "MAX_BYTES Bundle compare_checksums is_bundle open_bundle save_bundle",
             "bundle_rows": "BundleRows",
-            "comparison": "ROWS Difference Example Same compare_output compare_states equal",
+            "comparison": (
+                "ROWS Difference Example Same StateComparison compare_output compare_states equal"
+            ),
             "engines": "StateEngine engine_of",
             "expectations": "Expectations",
             "history": "History batches_after last_batches",

@@ -9,12 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from statemigrate.errors import CorruptFileError
 from statemigrate.formats import plain_rows
+from statemigrate.native import is_missing
 from statemigrate.state import (
+    FAILURE_COLUMNS,
     RowStream,
     StateTable,
     StateTables,
+    StoreAt,
     UnequalRows,
+    rows_changed,
+    unequal_after,
     unequal_rows,
 )
 
@@ -22,7 +28,11 @@ EXAMPLES = 3
 """Whole examples that are kept of each kind of difference in a store at a batch."""
 ROWS = "_rows"
 """The name under which rows that only one side has are expected, or noise."""
+_SHARE = 1 / 300
+"""Where a batch has written more of the rows, to read all of them takes less time."""
 _EXPIRES, _INDEX = "_expires_at", "_index"
+_OWN = (*FAILURE_COLUMNS, _EXPIRES)
+"""Columns of a table's own, which most rows have nothing in."""
 
 Row = Mapping[str, Any]
 
@@ -112,31 +122,91 @@ equal = Same(_equal)
 """Two values are the same if they are equal; a NaN is the same as another one."""
 
 
+class StateComparison:
+    """Compares the states of two runs, batch after batch.
+
+    At the first one all rows are read. After that only those are which either run has changed, if
+    its files say which these are and they are no more than a ``share`` of all.
+    """
+
+    def __init__(self, share: float = _SHARE) -> None:
+        self._share = share
+        self._before: dict[str, _Compared] = {}
+
+    def differences(
+        self, old: StateTables, new: StateTables, same: Callable[[str], Same]
+    ) -> tuple[Difference, ...]:
+        """What differs at a batch, by store. ``same`` has how the fields of one compare."""
+        names = dict.fromkeys([*old.stores, *new.stores])
+        return tuple(self._of_store(name, old, new, same(name)) for name in names)
+
+    def _of_store(self, name: str, old: StateTables, new: StateTables, same: Same) -> Difference:
+        before = self._before.pop(name, None)
+        if name not in old or name not in new:
+            there: StateTable = (new if name in new else old)[name]
+            count = there.count()
+            fields = there.layout.value_names
+            if name in new:
+                return Difference(name, count, added=count, only_new=fields)
+            return Difference(name, count, missing=count, only_old=fields)
+        tables = (old[name], new[name])
+        keys = [tuple(each.key_columns) for each in tables]
+        if keys[0] != keys[1]:
+            count = tables[1].count()
+            return Difference(name, count, only_old=keys[0], only_new=keys[1], keys=False)
+        key = (*keys[0], _INDEX) if _INDEX in tables[1].columns else keys[0]
+        old_fields, new_fields = ((*each.layout.content_names, _EXPIRES) for each in tables)
+        names = [*key, *(each for each in old_fields if each in new_fields)]
+        sides = (tables[0].side, tables[1].side)
+        found = None
+        if before is not None and not same.asks_of_equal:
+            most = int(before.found.count * self._share)
+            found = before.after(sides, key, names, most)
+        if found is None:
+            rows = [RowStream(each.schema, each.batches()) for each in tables]
+            found = _unequal(rows[0], rows[1], names, same)
+        if not same.asks_of_equal and _types(tables[0]) == _types(tables[1]):
+            self._before[name] = _Compared(sides, found)
+        return _difference(name, key, found, old_fields, new_fields, same)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The two sides of a store at a batch, and the rows that were ``found`` unequal there."""
+
+    sides: tuple[StoreAt, StoreAt]
+    found: UnequalRows
+
+    def after(
+        self, sides: tuple[StoreAt, StoreAt], key: Sequence[str], names: Sequence[str], most: int
+    ) -> UnequalRows | None:
+        """The unequal rows at another batch; None where all rows are to be read for them.
+
+        Each side may have changed ``most`` rows.
+        """
+        if [each.place for each in sides] != [each.place for each in self.sides]:
+            return None
+        try:
+            old, new = (rows_changed(*pair, most) for pair in zip(self.sides, sides, strict=True))
+        except (FileNotFoundError, CorruptFileError) as error:
+            # The running query has removed the batch before.
+            if not is_missing(error):
+                raise
+            return None
+        if old is None or new is None:
+            return None
+        return unequal_after(self.found, old, new, key, names)
+
+
+def _types(table: StateTable) -> dict[str, pa.DataType]:
+    return {each.name: each.type for each in table.schema}
+
+
 def compare_states(
     old: StateTables, new: StateTables, same: Callable[[str], Same]
 ) -> tuple[Difference, ...]:
     """What differs between two states, by store. ``same`` has how the fields of one compare."""
-    names = dict.fromkeys([*old.stores, *new.stores])
-    return tuple(_of_store(name, old, new, same(name)) for name in names)
-
-
-def _of_store(name: str, old: StateTables, new: StateTables, same: Same) -> Difference:
-    if name not in old or name not in new:
-        there: StateTable = (new if name in new else old)[name]
-        count = there.count()
-        fields = there.layout.value_names
-        if name in new:
-            return Difference(name, count, added=count, only_new=fields)
-        return Difference(name, count, missing=count, only_old=fields)
-    before, after = old[name], new[name]
-    names = [(*each.layout.content_names, _EXPIRES) for each in (before, after)]
-    keys = [tuple(each.key_columns) for each in (before, after)]
-    if keys[0] != keys[1]:
-        count = after.count()
-        return Difference(name, count, only_old=keys[0], only_new=keys[1], keys=False)
-    key = (*keys[0], _INDEX) if _INDEX in after.columns else keys[0]
-    rows = [RowStream(each.schema, each.batches()) for each in (before, after)]
-    return compare_rows(name, key, rows[0], rows[1], names[0], names[1], same)
+    return StateComparison().differences(old, new, same)
 
 
 def compare_rows(
@@ -173,11 +243,17 @@ def _difference(
         if sum(each.change == change for each in examples) < EXAMPLES:
             some = before if after is None else after
             assert some is not None, "one of both is there"  # noqa: S101
+            sides = [each for each in (before, after) if each is not None]
+            unset = {name for name in _OWN if not any(each.get(name) for each in sides)}
             example = Example(
                 change,
                 {each: some[each] for each in key},
-                None if before is None else {each: before[each] for each in old_fields},
-                None if after is None else {each: after[each] for each in new_fields},
+                None
+                if before is None
+                else {each: before[each] for each in old_fields if each not in unset},
+                None
+                if after is None
+                else {each: after[each] for each in new_fields if each not in unset},
             )
             examples.append(example)
 
@@ -199,7 +275,7 @@ def _difference(
         counted["added"],
         counted["missing"],
         counted["changed"],
-        dict(fields),
+        {name: fields[name] for name in common if name in fields},
         tuple(each for each in old_fields if each not in new_fields),
         tuple(each for each in new_fields if each not in old_fields),
         tuple(examples),

@@ -10,7 +10,7 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.state.embedded import EmbeddedState
-    from statemigrate.state.equal_rows import RowStream, UnequalRows, unequal_rows
+    from statemigrate.state.equal_rows import RowStream, UnequalRows, unequal_after, unequal_rows
     from statemigrate.state.open import (
         Scripts,
         applied_by,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.state.spark_operators import arrow_rows, stored_revision
     from statemigrate.state.sql_tables import SqlError
+    from statemigrate.state.table_changes import StoreAt, rows_changed
     from statemigrate.state.table_columns import FAILURE_COLUMNS
     from statemigrate.state.table_stores import StoreRows
     from statemigrate.state.tables import (
@@ -58,7 +59,7 @@ else:
         __name__,
         {
             "embedded": "EmbeddedState",
-            "equal_rows": "RowStream UnequalRows unequal_rows",
+            "equal_rows": "RowStream UnequalRows unequal_after unequal_rows",
             "target_entries": "StoreEntries keys_from_texts",
             "open": (
                 "Scripts applied_by directory_of engine_of is_embedded open_committed "
@@ -72,6 +73,7 @@ else:
             ),
             "spark_operators": "arrow_rows stored_revision",
             "sql_tables": "SqlError",
+            "table_changes": "StoreAt rows_changed",
             "table_columns": "FAILURE_COLUMNS",
             "table_stores": "StoreRows",
             "tables": "ReadOnError StateTable StateTables compared open_state selected",

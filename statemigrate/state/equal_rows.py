@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows import RowCodec, schema_json
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 
 _FEWEST = 65_536
+_BYTES = pa.large_binary()
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,17 @@ class UnequalRows:
     old: pa.Table
     new: pa.Table
     count: int
+
+
+@dataclass(frozen=True)
+class ChangedRows:
+    """The rows of one side that a batch has changed: as they were ``before`` and are ``after`` it.
+
+    A row that the batch has added is in the second one alone, one that it has removed in the first.
+    """
+
+    before: pa.Table
+    after: pa.Table
 
 
 def unequal_rows(
@@ -75,6 +88,77 @@ def unequal_rows(
         for side, each in zip(sides, (old, new), strict=True)
     ]
     return UnequalRows(tables[0], tables[1], count)
+
+
+def unequal_after(
+    found: UnequalRows, old: ChangedRows, new: ChangedRows, key: Sequence[str], names: Sequence[str]
+) -> UnequalRows | None:
+    """The unequal rows after a batch, from those ``found`` before it and from what it has changed.
+
+    It is what `unequal_rows` finds in the columns ``names``, without a look at any other row. No
+    two rows of a side have the same ``key``. What one side alone has changed is on the other side
+    what it was on both before the batch, unless it was among the unequal rows. None where the sides
+    have columns of other names or types, or keys whose bytes cannot be compared.
+    """
+    sides = (found.old, found.new)
+    types = [dict(zip(each.schema.names, each.schema.types, strict=True)) for each in sides]
+    codec = _codec(found.old.schema, key) if types[0] == types[1] and key else None
+    if codec is None:
+        return None
+    try:
+        places = [_Keys.of(codec, each, key) for each in (*sides, old.before, new.before)]
+        after = [_Keys.of(codec, each, key) for each in (old.after, new.after)]
+    except ValueMismatchError:
+        return None
+    unequal, changed = (
+        places[:2],
+        [
+            pa.concat_arrays([places[2].keys, after[0].keys]),
+            pa.concat_arrays([places[3].keys, after[1].keys]),
+        ],
+    )
+    looked_at = pa.concat_arrays(changed)
+    rest, some = [], []
+    for side, other in ((0, 1), (1, 0)):
+        rest.append(unequal[side].without(looked_at))
+        # Of what the other side alone has changed, this side has what was there before.
+        own = unequal[side].among(changed[other]).without(changed[side])
+        same = places[2 + other].without(changed[side]).without(unequal[other].keys)
+        rows = [after[side].rows, own.rows, same.rows.select(sides[side].schema.names)]
+        some.append(pa.concat_tables([each.cast(sides[side].schema) for each in rows]))
+    met = unequal_rows(RowStream.of(some[0]), RowStream.of(some[1]), names)
+    count = found.count + new.after.num_rows - new.before.num_rows
+    first, second = (
+        pa.concat_tables([before.rows, rows])
+        for before, rows in zip(rest, (met.old, met.new), strict=True)
+    )
+    return UnequalRows(first, second, count)
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Rows, and the bytes of the key of each."""
+
+    rows: pa.Table
+    keys: pa.Array
+
+    @classmethod
+    def of(cls, codec: RowCodec, rows: pa.Table, key: Sequence[str]) -> _Keys:
+        """Raises `ValueMismatchError` for a key that is null where it cannot be."""
+        whole = rows.select(key).combine_chunks()
+        parts = [_encoded(codec, each, key).cast(_BYTES) for each in whole.to_batches()]
+        return cls(rows, pa.concat_arrays(parts) if parts else pa.array([], _BYTES))
+
+    def among(self, keys: pa.Array) -> _Keys:
+        """Those whose key is among some."""
+        return self._chosen(pc.is_in(self.keys, value_set=keys))
+
+    def without(self, keys: pa.Array) -> _Keys:
+        """Those whose key is not among some."""
+        return self._chosen(pc.invert(pc.is_in(self.keys, value_set=keys)))
+
+    def _chosen(self, mask: pa.Array) -> _Keys:
+        return _Keys(self.rows.filter(mask), self.keys.filter(mask))
 
 
 def _codec(schema: pa.Schema, columns: Sequence[str]) -> RowCodec | None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from statemigrate.checkpoint import differing
+from statemigrate.checkpoint import changed_keys, differing
+from statemigrate.checkpoint.rows import Rows as RawRows
 from statemigrate.errors import StartupError
 from statemigrate.formats import plain_array, plain_rows
-from statemigrate.state.equal_rows import RowStream, unequal_rows
+from statemigrate.state.equal_rows import ChangedRows, RowStream, unequal_rows
 from statemigrate.state.table_columns import BATCH, EXPIRY, INDEX, TableColumns
 from statemigrate.state.table_stores import StorePart, StoreRows
 from statemigrate.state.user_rows import UserRows
@@ -52,6 +53,65 @@ def changes_between(before: StoreAt, after: StoreAt) -> Iterator[pa.Table]:
             rows, layout = (new, columns) if is_new else (old, before.columns)
             rows.update(_by_key(layout, plain_rows(layout.batch(part, batch))))
         yield _table(columns, _compared(columns, old, new))
+
+
+def rows_changed(before: StoreAt, after: StoreAt, most: int) -> ChangedRows | None:
+    """The rows that are not the same at two batches of one checkpoint.
+
+    None where all rows would be read for it: if files do not say which keys have been written, or
+    if these are more than ``most``. None as well where columns or families have changed.
+    """
+    pairs = _families_of_both(before, after)
+    if pairs is None or before.columns.schema != after.columns.schema:
+        return None
+    written: list[tuple[int, int, RawRows]] = []
+    for number, (old, new) in enumerate(pairs):
+        for partition in range(new.rows.partitions):
+            keys = changed_keys(old.rows.stored, new.rows.stored, partition)
+            most -= 0 if keys is None else len(keys)
+            if keys is None or most < 0:
+                return None
+            written.append((number, partition, keys))
+    found: tuple[list[pa.RecordBatch], ...] = ([], [])
+    for number, partition, keys in written:
+        pair = pairs[number]
+        raw = differing(pair[0].rows.stored, pair[1].rows.stored, partition, keys)
+        for rows, side, part, each in zip(found, (before, after), pair, raw, strict=True):
+            rows.append(side.columns.batch(part.part, part.rows.decoded(partition, *each)))
+    old_rows, new_rows = (
+        pa.Table.from_batches(rows, each.columns.schema)
+        for rows, each in zip(found, (before, after), strict=True)
+    )
+    return ChangedRows(old_rows, new_rows)
+
+
+@dataclass(frozen=True)
+class _SparkPart:
+    """A part of a store whose rows are Spark's own."""
+
+    part: StorePart
+    rows: UserRows
+
+
+def _families_of_both(
+    before: StoreAt, after: StoreAt
+) -> list[tuple[_SparkPart, _SparkPart]] | None:
+    """The parts of a store at two batches; None where one is at one of them alone."""
+    sides: list[dict[str, _SparkPart]] = []
+    for each in (before, after):
+        parts = [
+            _SparkPart(part, part.rows) for part in each.rows.parts
+            if isinstance(part.rows, UserRows)
+        ]  # fmt: skip
+        if len(parts) < len(each.rows.parts):
+            return None
+        sides.append({_family_of(each.part): each for each in parts})
+    old, new = sides
+    if old.keys() != new.keys():
+        return None
+    pairs = [(old[name], new[name]) for name in new]
+    same = all(first.rows.partitions == second.rows.partitions for first, second in pairs)
+    return pairs if same else None
 
 
 def _between_checkpoints(before: StoreAt, after: StoreAt) -> Iterator[pa.Table]:

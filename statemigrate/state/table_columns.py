@@ -19,7 +19,8 @@ from statemigrate.state.user_rows import EXPIRES_AT, one_value, repeated
 
 PARTITION, REVISION, INDEX = "_partition", "_revision", "_index"
 EXPIRY, BATCH = "_expires_at", "_batch"
-FAILURE_COLUMNS = ERROR, STORED = ("_error", "_stored")
+ERROR, STORED = "_error", "_stored"
+FAILURE_COLUMNS: tuple[str, ...] = (ERROR, STORED)
 """Of a value that does not migrate why it does not, and what is stored, as JSON."""
 _SYSTEM = {
     INDEX: pa.int64(),

@@ -9,7 +9,8 @@ from support.arrow_rows import arrow
 from support.unsafe_rows import leaf_types, structs, types, values
 
 from statemigrate.checkpoint.rows import RowCodec, arrow_schema, schema_json
-from statemigrate.state import RowStream, unequal_rows
+from statemigrate.state import RowStream, unequal_after, unequal_rows
+from statemigrate.state.equal_rows import ChangedRows
 
 
 def bytes_of(codec, table):
@@ -77,3 +78,71 @@ def test_a_null_where_the_schema_has_none_leaves_all_rows():
     rows = pa.table({"k": [1, 2], "s": pa.array([{"a": None}, {"a": 1}], kind)})
     found = unequal_rows(RowStream.of(rows), RowStream.of(rows), ["k", "s"])
     assert (found.old, found.new, found.count) == (rows, rows, 2)
+
+
+VALUES = pa.schema(
+    [("k", pa.string()), ("_index", pa.int64()), ("n", pa.int64()), ("x", pa.float64())]
+)
+places = st.tuples(st.sampled_from(["a", "b", None, ""]), st.integers(0, 2))
+contents = st.tuples(st.sampled_from([None, 0, 1]), st.sampled_from([0.0, -0.0, float("nan")]))
+states = st.dictionaries(places, contents, max_size=8)
+
+
+def state(found, keys=None, order=()):
+    """Rows of a side as a table; of some keys alone where these are given."""
+    rows = [(*key, *found[key]) for key in sorted(found, key=repr) if keys is None or key in keys]
+    columns = list(zip(*rows, strict=True)) or [()] * len(VALUES)
+    arrays = [pa.array(each, kind) for each, kind in zip(columns, VALUES.types, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=VALUES)
+    return table.select(list(order)) if order else table
+
+
+@st.composite
+def batches(draw, before):
+    """What a batch makes of a state: some keys are written, to what they were too, or removed."""
+    after = {**before, **draw(states)}
+    for key in draw(st.lists(places, max_size=4)):
+        after.pop(key, None)
+    return after
+
+
+@given(states, states, st.data())
+def test_rows_unequal_after_each_batch_are_those_that_a_look_at_all_rows_finds(old, new, data):
+    names = VALUES.names
+    orders = (names, ["x", "k", "n", "_index"])
+
+    def whole():
+        tables = [state(each, order=order) for each, order in zip((old, new), orders, strict=True)]
+        return unequal_rows(*map(RowStream.of, tables), names)
+
+    found = whole()
+    for _ in range(3):
+        before = (old, new)
+        old, new = (data.draw(batches(each)) for each in before)
+        written = [
+            # Keys that were written are there too, though nothing of them has changed.
+            {key for key in {*was, *now} if repr(was.get(key)) != repr(now.get(key))}
+            | set(data.draw(st.lists(places, max_size=2)))
+            for was, now in zip(before, (old, new), strict=True)
+        ]
+        changed = [
+            ChangedRows(state(was, keys, order), state(now, keys, order))
+            for was, now, keys, order in zip(before, (old, new), written, orders, strict=True)
+        ]
+        found = unequal_after(found, *changed, ["k", "_index"], names)
+        expected = whole()
+        assert found.count == expected.count == len(new)
+        for mine, theirs in ((found.old, expected.old), (found.new, expected.new)):
+            texts = [sorted(map(repr, each.select(names).to_pylist())) for each in (mine, theirs)]
+            assert texts[0] == texts[1]
+
+
+def test_sides_with_other_columns_or_without_a_key_are_looked_at_as_a_whole():
+    rows = state({("a", 0): (1, 0.0)})
+    wider = rows.append_column("more", pa.array([1]))
+    none = ChangedRows(rows.slice(0, 0), rows.slice(0, 0))
+    more = ChangedRows(wider.slice(0, 0), wider.slice(0, 0))
+    found = unequal_rows(RowStream.of(rows), RowStream.of(wider), ["k", "n"])
+    assert unequal_after(found, none, more, ["k"], ["k", "n"]) is None
+    found = unequal_rows(RowStream.of(rows), RowStream.of(rows), ["n"])
+    assert unequal_after(found, none, none, [], ["n"]) is None

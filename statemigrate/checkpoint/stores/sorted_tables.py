@@ -83,17 +83,23 @@ class Index:
     def having(self, wanted: Sequence[bytes]) -> Integers:
         """The places of blocks that may have one of the ``wanted`` keys."""
         found: set[int] = set()
+        last = self._listed
         for key in wanted:
-            for place in range(self.index_of(key), len(self.keys)):
+            for place in range(bisect_left(last, key), len(last)):
                 found.add(place)
                 # What happened to one key may fill several blocks.
-                if self.keys.row(place) != key:
+                if last[place] != key:
                     break
         return np.array(sorted(found), np.int64)
 
     def index_of(self, key: bytes) -> int:
         """The place of the first block that may have a key."""
         return bisect_left(range(len(self.keys)), key, key=self.keys.row)
+
+    @cached_property
+    def _listed(self) -> list[bytes]:
+        """The keys as a list, in which many are found faster."""
+        return self.keys.to_list()
 
 
 class SortedTable:

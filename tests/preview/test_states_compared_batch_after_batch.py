@@ -1,0 +1,143 @@
+"""Two queries' states, compared after each batch by what it has changed, and as a whole."""
+
+from contextlib import contextmanager
+
+import pytest
+from previewed_code import (
+    first_ones,
+    first_ones_of_some,
+    joined,
+    joined_with_a_wrong_value,
+    minutes,
+    minutes_of_another_field,
+)
+from previewed_query import BATCHES, Query
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+from statemigrate import open_state
+from statemigrate.preview import StateComparison, compare_states, equal
+from statemigrate.state import StateTable
+
+pytestmark = pytest.mark.spark
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STORES = {
+    "hdfs": {},
+    "tables": {"providerClass": ROCKSDB},
+    "changelogs": {"providerClass": ROCKSDB, "rocksdb.changelogCheckpointing.enabled": "true"},
+}
+
+
+class Recent(StatefulProcessor):
+    """Keeps a list, a map and a value of each key, and forgets some of each."""
+
+    step = 0
+
+    def init(self, handle):
+        self.last = handle.getValueState("last", "v BIGINT")
+        self.values = handle.getListState("recent", "v BIGINT")
+        self.by_value = handle.getMapState("by_value", "v BIGINT", "n BIGINT")
+
+    def handleInputRows(self, key, rows, timerValues):
+        found = [row.v for row in rows]
+        self.last.update((max(found) + self.step,))
+        self.values.appendValue((found[0],))
+        if len(list(self.values.get())) > 2:
+            self.values.put([(each + self.step,) for each in found[:2]])
+        for each in found[:3]:
+            if self.by_value.containsKey((each,)) and each % 3 == 0:
+                self.by_value.removeKey((each,))
+            else:
+                self.by_value.updateValue((each,), (len(found) + self.step,))
+        if key[0] == "k3":
+            self.values.clear()
+        yield Row(k=key[0], n=len(found))
+
+    def close(self):
+        pass
+
+
+class RecentPlusOne(Recent):
+    """Adds one to what it keeps."""
+
+    step = 1
+
+
+def recent(events):
+    return events.groupBy("k").transformWithState(Recent(), "k STRING, n BIGINT", "Update", "None")
+
+
+def recent_plus_one(events):
+    return events.where("k <> 'k5'").groupBy("k").transformWithState(
+        RecentPlusOne(), "k STRING, n BIGINT", "Update", "None"
+    )  # fmt: skip
+
+
+QUERIES = {
+    "windows": (minutes, minutes_of_another_field, "update", 1),
+    "join": (joined, joined_with_a_wrong_value, "append", 2),
+    "without duplicates": (first_ones, first_ones_of_some, "append", 1),
+    "processor": (recent, recent_plus_one, "update", 1),
+}
+WAYS = [
+    (query, store)
+    for query in QUERIES
+    for store in STORES
+    if (query, store) != ("processor", "hdfs")
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("query", "store"), WAYS)
+def test_what_batches_have_changed_gives_what_all_rows_give(
+    spark, tmp_path, monkeypatch, query, store
+):
+    old, new, mode, inputs = QUERIES[query]
+    for name, value in STORES[store].items():
+        monkeypatch.setitem(CONF, f"spark.sql.streaming.stateStore.{name}", value)
+    with settings(spark):
+        made = [Query(spark, tmp_path / each.__name__, each, mode, inputs) for each in (old, new)]
+    read = []
+    batches = StateTable.batches
+    monkeypatch.setattr(
+        StateTable, "batches", lambda self, *some: read.append(self.name) or batches(self, *some)
+    )
+    followed, same, differs = StateComparison(share=100.0), StateComparison(share=100.0), 0
+    for batch in range(BATCHES):
+        sides = [open_state(each.checkpoint, batch=batch, migrations=None) for each in made]
+        read.clear()
+        found = followed.differences(*sides, lambda _: equal)
+        assert bool(read) == (batch == 0), "after the first batch only what has changed is read"
+        expected = compare_states(*sides, lambda _: equal)
+        assert by_store(found) == by_store(expected)
+        differs += sum(not each.is_same for each in found)
+        assert all(each.is_same for each in same.differences(sides[0], sides[0], lambda _: equal))
+    assert differs >= 2
+
+
+CONF = {"spark.sql.shuffle.partitions": "2"}
+
+
+@contextmanager
+def settings(spark):
+    """Some settings of a session for a while."""
+    before = {name: spark.conf.get(name, None) for name in CONF}
+    for name, value in CONF.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+def by_store(found):
+    """What was found, without the few examples of many that are shown."""
+    documents = {each.store: each.to_json() for each in found}
+    for each in documents.values():
+        del each["examples"]
+    return documents
