@@ -24,9 +24,11 @@ Raw = tuple[Rows, Rows]
 def changed_keys(before: OperatorFamily, after: OperatorFamily, partition: int) -> Rows | None:
     """The keys of a partition that may not have the same value at both batches.
 
-    None where the files do not say which these are. Raises as `OperatorFamily.raw`.
+    None where the files do not say which these are, or have no index to look keys up in. Raises as
+    `OperatorFamily.raw`.
     """
-    return _candidates(_Side(before, partition), _Side(after, partition))
+    sides = (_Side(before, partition), _Side(after, partition))
+    return _candidates(*sides) if all(each.is_indexed for each in sides) else None
 
 
 def differing(
@@ -59,6 +61,12 @@ class _Side:
         """Its rows as the store has them."""
         conf = self.family.conf
         return provider_of(conf).open(self.family.files, self.part.version, conf)
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether keys are looked up in tables of RocksDB; in other files all of them are read."""
+        has_tables = provider_of(self.family.conf).has_families
+        return has_tables and self.part.version.snapshot is not None
 
     def having(self, keys: Rows) -> Raw:
         """Those of the keys that are there, with their values."""

@@ -28,7 +28,7 @@ EXAMPLES = 3
 """Whole examples that are kept of each kind of difference in a store at a batch."""
 ROWS = "_rows"
 """The name under which rows that only one side has are expected, or noise."""
-_SHARE = 1 / 300
+_SHARE = 1 / 200
 """Where a batch has written more of the rows, to read all of them takes less time."""
 _EXPIRES, _INDEX = "_expires_at", "_index"
 _OWN = (*FAILURE_COLUMNS, _EXPIRES)
@@ -186,16 +186,19 @@ class _Compared:
         """
         if [each.place for each in sides] != [each.place for each in self.sides]:
             return None
-        try:
-            old, new = (rows_changed(*pair, most) for pair in zip(self.sides, sides, strict=True))
-        except (FileNotFoundError, CorruptFileError) as error:
-            # The running query has removed the batch before.
-            if not is_missing(error):
-                raise
-            return None
-        if old is None or new is None:
-            return None
-        return unequal_after(self.found, old, new, key, names)
+        changed = []
+        for pair in zip(self.sides, sides, strict=True):
+            try:
+                rows = rows_changed(*pair, most)
+            except (FileNotFoundError, CorruptFileError) as error:
+                # The running query has removed the batch before.
+                if not is_missing(error):
+                    raise
+                return None
+            if rows is None:
+                return None
+            changed.append(rows)
+        return unequal_after(self.found, changed[0], changed[1], key, names)
 
 
 def _types(table: StateTable) -> dict[str, pa.DataType]:

@@ -100,39 +100,62 @@ def unequal_after(
     what it was on both before the batch, unless it was among the unequal rows. None where the sides
     have columns of other names or types, or keys whose bytes cannot be compared.
     """
-    sides = (found.old, found.new)
-    types = [dict(zip(each.schema.names, each.schema.types, strict=True)) for each in sides]
+    types = [
+        dict(zip(each.schema.names, each.schema.types, strict=True))
+        for each in (found.old, found.new)
+    ]
     codec = _codec(found.old.schema, key) if types[0] == types[1] and key else None
     if codec is None:
         return None
     try:
-        places = [_Keys.of(codec, each, key) for each in (*sides, old.before, new.before)]
-        after = [_Keys.of(codec, each, key) for each in (old.after, new.after)]
+        first = _ChangedSide.of(codec, key, found.old, old)
+        second = _ChangedSide.of(codec, key, found.new, new)
     except ValueMismatchError:
         return None
-    unequal, changed = (
-        places[:2],
-        [
-            pa.concat_arrays([places[2].keys, after[0].keys]),
-            pa.concat_arrays([places[3].keys, after[1].keys]),
-        ],
+    both = pa.concat_arrays([first.changed, second.changed])
+    met = unequal_rows(
+        RowStream.of(first.rows_after(second)), RowStream.of(second.rows_after(first)), names
     )
-    looked_at = pa.concat_arrays(changed)
-    rest, some = [], []
-    for side, other in ((0, 1), (1, 0)):
-        rest.append(unequal[side].without(looked_at))
-        # Of what the other side alone has changed, this side has what was there before.
-        own = unequal[side].among(changed[other]).without(changed[side])
-        same = places[2 + other].without(changed[side]).without(unequal[other].keys)
-        rows = [after[side].rows, own.rows, same.rows.select(sides[side].schema.names)]
-        some.append(pa.concat_tables([each.cast(sides[side].schema) for each in rows]))
-    met = unequal_rows(RowStream.of(some[0]), RowStream.of(some[1]), names)
-    count = found.count + new.after.num_rows - new.before.num_rows
-    first, second = (
-        pa.concat_tables([before.rows, rows])
-        for before, rows in zip(rest, (met.old, met.new), strict=True)
+    return UnequalRows(
+        pa.concat_tables([first.unequal.without(both).rows, met.old]),
+        pa.concat_tables([second.unequal.without(both).rows, met.new]),
+        found.count + new.after.num_rows - new.before.num_rows,
     )
-    return UnequalRows(first, second, count)
+
+
+@dataclass(frozen=True)
+class _ChangedSide:
+    """The rows of a side that were ``unequal`` before a batch, and those that it has changed."""
+
+    unequal: _Keys
+    before: _Keys
+    after: _Keys
+
+    @classmethod
+    def of(
+        cls, codec: RowCodec, key: Sequence[str], unequal: pa.Table, rows: ChangedRows
+    ) -> _ChangedSide:
+        """Raises as `_Keys.of`."""
+        return cls(*(_Keys.of(codec, each, key) for each in (unequal, rows.before, rows.after)))
+
+    @property
+    def changed(self) -> pa.Array:
+        """The keys of what the batch has changed."""
+        return pa.concat_arrays([self.before.keys, self.after.keys])
+
+    def rows_after(self, other: _ChangedSide) -> pa.Table:
+        """The rows of this side after the batch, of the keys that either side has changed.
+
+        What the other side alone has changed was here too, unless the two were unequal there.
+        """
+        own = self.unequal.among(other.changed).without(self.changed)
+        same = other.before.without(self.changed).without(other.unequal.keys)
+        schema = self.unequal.rows.schema
+        rows = [self.after.rows, own.rows, same.rows.select(schema.names)]
+        # The types are the same already, and a cast would spoil columns without a type in others.
+        return pa.concat_tables(
+            [pa.Table.from_arrays(each.columns, schema=schema) for each in rows]
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from statemigrate.checkpoint import changed_keys, differing
-from statemigrate.checkpoint.rows import Rows as RawRows
 from statemigrate.errors import StartupError
 from statemigrate.formats import plain_array, plain_rows
 from statemigrate.state.equal_rows import ChangedRows, RowStream, unequal_rows
@@ -64,20 +63,20 @@ def rows_changed(before: StoreAt, after: StoreAt, most: int) -> ChangedRows | No
     pairs = _families_of_both(before, after)
     if pairs is None or before.columns.schema != after.columns.schema:
         return None
-    written: list[tuple[int, int, RawRows]] = []
-    for number, (old, new) in enumerate(pairs):
+    written = []
+    for old, new in pairs:
         for partition in range(new.rows.partitions):
             keys = changed_keys(old.rows.stored, new.rows.stored, partition)
-            most -= 0 if keys is None else len(keys)
-            if keys is None or most < 0:
+            if keys is None or len(keys) > most:
                 return None
-            written.append((number, partition, keys))
+            most -= len(keys)
+            written.append((old, new, partition, keys))
     found: tuple[list[pa.RecordBatch], ...] = ([], [])
-    for number, partition, keys in written:
-        pair = pairs[number]
-        raw = differing(pair[0].rows.stored, pair[1].rows.stored, partition, keys)
-        for rows, side, part, each in zip(found, (before, after), pair, raw, strict=True):
-            rows.append(side.columns.batch(part.part, part.rows.decoded(partition, *each)))
+    for old, new, partition, keys in written:
+        raw = differing(old.rows.stored, new.rows.stored, partition, keys)
+        for rows, side, each, pair in zip(found, (before, after), (old, new), raw, strict=True):
+            if len(pair[0]):
+                rows.append(side.columns.batch(each.part, each.rows.decoded(partition, *pair)))
     old_rows, new_rows = (
         pa.Table.from_batches(rows, each.columns.schema)
         for rows, each in zip(found, (before, after), strict=True)

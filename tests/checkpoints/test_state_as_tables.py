@@ -58,6 +58,7 @@ def test_columns_that_are_named_are_read_alone_and_another_name_is_refused(query
     assert (refused.value.code, refused.value.data["field"]) == ("SM-VALUE-014", "total")
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_every_batch_is_what_spark_reads_at_it(spark, query):
     for batch in opened(query).batches:
         rows = opened(query, batch=batch)["aggregation-0"].to_arrow().to_pylist()
@@ -74,6 +75,7 @@ def test_a_key_is_looked_up_and_a_missing_one_is_none(query):
     assert table.get("nobody") is None
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize("name", ["no keys", "limit"])
 @pytest.mark.parametrize("way", ["hdfs", "changelogs"])
 def test_a_store_without_key_columns_has_one_value(made, name, way):
@@ -95,6 +97,7 @@ def test_a_key_of_another_type_or_width_is_refused(query, key):
     assert error.value.code == "SM-VALUE-012"
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_what_differs_between_two_batches_is_what_their_tables_differ_in(query):
     state = opened(query)
     for before, after in ((0, 1), (1, 3), (3, 0), (2, 2)):
@@ -163,6 +166,7 @@ REACHING_OUT = (
 )
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_sql_reads_the_tables_and_nothing_else(query, tmp_path):
     state = opened(query)
     found = state.sql('SELECT count(*) AS n, sum("count") AS rows FROM "aggregation-0"')

@@ -33,6 +33,7 @@ def kind_of(path: Path) -> str:
     return "".join(each for each in path.name if not each.isdigit())[-12:]
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_damaged_file_is_named_or_does_not_matter(staged, places, how):
     template, scene = staged

@@ -113,6 +113,7 @@ PAIRS = [pytest.param(seed, 12) for seed in (1, 2)]
 MORE = [pytest.param(seed, 60, marks=pytest.mark.long) for seed in range(3, 9)]
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize(("seed", "draws"), [*PAIRS, *MORE])
 def test_pairs_of_files_at_random(staged, places, seed, draws):
     random = Random(seed)

@@ -31,6 +31,7 @@ def chosen(count, salt, every):
     return range(salt % every, count, every)
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_machine_lost_at_any_request_loses_nothing(staged, requests, places, when):
     for number in chosen(len(requests), len(when), 14):
@@ -68,6 +69,7 @@ def test_one_failed_request_anywhere_changes_nothing(staged, requests, places, s
         assert place.version == 3
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_store_that_stays_away_ends_the_query_by_name_and_it_goes_on_later(
     staged, requests, places
 ):
@@ -131,6 +133,7 @@ def test_a_checkpoint_is_copied_from_a_bucket_to_a_disk_and_back(staged, places)
     assert place.version == 5
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_batch_of_eight_partitions_makes_few_requests(places):
     place = Place(places / "counting", ObjectStore(), Model())
     deployment = replace(OLD, partitions=8, snapshot_every=10, retain=100)

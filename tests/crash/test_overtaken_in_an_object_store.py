@@ -13,6 +13,7 @@ from statemigrate.embedded.versions import claim
 from statemigrate.errors import CheckpointError, CheckpointInUseError, CorruptFileError
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_of_two_drivers_on_one_bucket_the_first_is_fenced_and_nothing_is_lost(
     staged, requests, places
 ):

@@ -199,6 +199,7 @@ def test_any_task_is_run_over_the_values_where_they_are(plain, scripts):
     assert sum(each["seen"] for _, each in documents) == KEYS
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_what_was_migrated_already_is_left_out(spark, tmp_path, scripts):
     for engine in ("embedded", "native"):
         deployed = Deployed(NativePipeline(spark, tmp_path / engine), engine)

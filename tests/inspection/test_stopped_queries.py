@@ -220,6 +220,7 @@ def test_on_spark_s_own_state_the_query_does_it(pipeline, scripts):
     assert (later.exit_code, later.stdout) == (0, expected)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_what_would_fail_on_spark_s_own_state_is_listed(pipeline, scripts):
     pipeline.deploy_natively(CentsTally())
     folder = scripts.write(PICKY)

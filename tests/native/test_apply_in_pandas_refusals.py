@@ -122,6 +122,7 @@ class Taken(StatefulProcessor):
         pass
 
 
+@pytest.mark.long(weight=1 / 3)
 @needs_rows
 def test_state_without_an_envelope_can_be_taken_to_transform_with_state(deployments, scripts):
     pipeline, spark = deployments.pipeline, deployments.pipeline.spark

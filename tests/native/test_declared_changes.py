@@ -76,6 +76,7 @@ def amounts(checkpoint, folder):
     }
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_every_value_is_in_the_new_format_and_goes_back(deployed):
     pipeline, folder, deploy = deployed
     checkpoint = pipeline.checkpoint

@@ -67,6 +67,7 @@ def test_pages_start_again_and_another_filter_is_noticed(pipeline, scripts):
     assert {each["rule"] for each in caught.value.data["changes"]} == {"filter"}
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_guard_finds_the_filter_before_a_migrated_operator_without_a_backfill(pipeline, scripts):
     folder = scripts.write()
 

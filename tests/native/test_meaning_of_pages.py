@@ -51,6 +51,7 @@ def changes(spark, tmp_path):
     return changes
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize("mode", ["None", "EventTime"])
 def test_another_key_on_pages_is_noticed(changes, mode):
     assert changes(lambda rows: rows, mode=mode) == []
@@ -59,6 +60,7 @@ def test_another_key_on_pages_is_noticed(changes, mode):
     assert ("key", "unnoticed") in changes(lambda rows: rows, by="region", mode=mode)
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize("mode", ["None", "EventTime"])
 def test_a_column_computed_from_something_else_is_noticed(changes, mode):
     doubled = changes(lambda rows: rows.withColumn("v", F.col("v") * 2), mode=mode)

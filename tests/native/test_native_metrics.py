@@ -115,6 +115,7 @@ def test_totals_are_what_the_state_says(spark, tally, scripts, old_state):
     provider.shutdown()
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_an_instrument_that_raises_does_not_stop_the_query_of_the_readme(
     spark, tally, scripts, old_state, tmp_path, monkeypatch, caplog
 ):

@@ -218,6 +218,7 @@ def test_a_run_that_ends_takes_the_chunks_it_finds_and_the_next_ones_go_on(pipel
     assert stored(pipeline) == wanted(pipeline)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_the_verb_takes_a_share_or_a_rate_and_says_what_cannot_be(tally, scripts):
     folder, at = scripts.write(), str(tally.checkpoint)
 

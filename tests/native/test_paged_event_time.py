@@ -126,6 +126,7 @@ class WithLife(Sums):
         self.state = handle.getValueState("sums", self.ddl, 1_000)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_time_to_live_in_event_time_is_refused_as_spark_refuses_it(spark, tmp_path):
     parts = {"rows": TIMED_ROWS, "output": OUTPUT, "time_mode": "EventTime"}
     plain = Plain(spark, tmp_path / "plain", **parts)

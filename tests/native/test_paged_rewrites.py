@@ -201,6 +201,7 @@ def test_a_migration_goes_on_where_it_was(spark, tmp_path, scripts, before, afte
     assert last_batches(twin, 1) == last_batches(old, 1)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_what_a_rewrite_of_pages_cannot_do_is_refused_by_name(spark, tmp_path):
     old = PagedPipeline(spark, tmp_path)
     old.feed(batch("first", range(3)))

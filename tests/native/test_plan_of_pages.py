@@ -65,6 +65,7 @@ def test_the_same_format_on_pages_is_the_same(planned):
     assert not any(name.startswith("statemigrate") for name in found)
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize("call", ["paged", "stateful"])
 def test_another_format_with_its_script_is_live(planned, call):
     if call == "paged":
@@ -90,11 +91,13 @@ def test_a_format_that_no_script_leads_to_is_live_by_a_new_script(planned):
     assert f"--from-checkpoint {planned.pipeline.checkpoint} --to" in new
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_store_that_one_of_both_has_is_reported(planned):
     found = verdicts(planned(Other, migrations=None))
     assert (found["other"], found["tally"]) == ("goes on", "goes on")
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_pages_of_another_key_are_none_that_the_code_can_read(planned):
     found = verdicts(planned(CentsTally, migrations=None, by="name"))
     assert found["transform-with-state-0 key"] == "cannot"

@@ -49,6 +49,7 @@ def test_touched_values_are_migrated_and_the_others_stay(pipeline, scripts):
     assert pipeline.handed_rows == expected.output
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_read_migrates_too(pipeline, scripts):
     folder = scripts.write()
     expected = Expected()
@@ -64,6 +65,7 @@ def test_a_read_migrates_too(pipeline, scripts):
     check_families(pipeline, expected, CENTS, AMOUNTS)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_reads_leave_values_where_they_are_when_told_so(pipeline, scripts):
     folder = scripts.write()
     expected = Expected()
@@ -117,6 +119,7 @@ def test_the_older_code_takes_values_back(pipeline, scripts):
     assert pipeline.handed_rows == expected.output
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_decorated_class_is_enough(pipeline, scripts):
     folder = scripts.write()
     pipeline.feed(batch("first", range(9)))

@@ -99,6 +99,7 @@ def test_a_value_that_is_only_read_keeps_its_time_and_runs_out(expiring, scripts
     assert {row[1] for row in expiring.handed_by_batch[2]} == {-1}
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_script_may_let_the_time_start_again(expiring, scripts):
     folder = scripts.write(AMOUNTS_SCRIPT + '\ntime_to_live = "restart"\n')
     expiring.feed(batch("first", range(6)))
@@ -120,6 +121,7 @@ def test_a_script_may_let_the_time_start_again(expiring, scripts):
     assert all(new[key] > times[key] for key in new)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_code_without_a_time_to_live_is_refused_where_values_have_one(expiring, scripts):
     folder = scripts.write()
     expiring.feed(batch("first", range(3)))

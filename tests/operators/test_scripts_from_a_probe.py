@@ -16,6 +16,7 @@ def folder(tmp_path):
     return ScriptFolder.create(tmp_path / "m")
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_columns_go_by_name_and_what_is_not_told_is_asked(checkpoint_of, folder):
     old, probe = checkpoint_of("aggregation"), checkpoint_of("wider")
     (written,) = autogenerate_like(old, probe, "by amount", migrations=folder.directory)
@@ -53,6 +54,7 @@ def test_functions_are_written_where_they_are_asked_for(checkpoint_of, folder):
     assert folder.lineage("aggregation-0").migrations[0].change is None
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_keys_that_may_meet_need_a_merge(checkpoint_of, folder, spark):
     old, probe = checkpoint_of("duplicates"), checkpoint_of("fewer")
     (written,) = autogenerate_like(old, probe, "by customer", migrations=folder.directory)

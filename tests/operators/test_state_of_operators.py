@@ -59,6 +59,7 @@ def test_an_aggregation_shows_its_buffers(checkpoint_of, spark, tmp_path):
     assert get("aggregation-0", checkpoint_of("aggregation"), "nobody", spark=spark) is None
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_windows_are_keys_that_can_be_asked_for(checkpoint_of, spark):
     window = {"start": START, "end": START + timedelta(seconds=30)}
     in_window = [each for each in by("region")[("eu",)] if each["at"] < window["end"]]
@@ -86,6 +87,7 @@ def test_a_side_of_a_join_is_a_list_of_its_rows(checkpoint_of, spark):
     assert left.keys() == right.keys() == by("customer").keys()
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_join_whose_sides_share_a_store_is_shown_as_one_whose_sides_do_not(spark, tmp_path):
     # Formats from 3 on need RocksDB, which the session has.
     spark.conf.set(JOIN_FORMAT, 3)
@@ -137,6 +139,7 @@ def test_a_baseline_is_written_from_the_files_alone(checkpoint_of, tmp_path, que
     assert ("- sum_2, count_2: avg: sum and count" in told) == (query == "aggregation")
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_both_sides_of_a_join_get_a_baseline(checkpoint_of, tmp_path):
     folder = ScriptFolder.create(tmp_path / "m")
     found = baseline(checkpoint_of("join"), migrations=folder.directory, spark=nobody)

@@ -1,7 +1,9 @@
 """Two queries' states, compared after each batch by what it has changed, and as a whole."""
 
+import shutil
 from contextlib import contextmanager
 
+import previewed_code
 import pytest
 from previewed_code import (
     first_ones,
@@ -11,11 +13,11 @@ from previewed_code import (
     minutes,
     minutes_of_another_field,
 )
-from previewed_query import BATCHES, Query
+from previewed_query import BATCHES, Query, events
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from statemigrate import open_state
+from statemigrate import CorruptFileError, init, open_state
 from statemigrate.preview import StateComparison, compare_states, equal
 from statemigrate.state import StateTable
 
@@ -108,12 +110,78 @@ def test_what_batches_have_changed_gives_what_all_rows_give(
         sides = [open_state(each.checkpoint, batch=batch, migrations=None) for each in made]
         read.clear()
         found = followed.differences(*sides, lambda _: equal)
-        assert bool(read) == (batch == 0), "after the first batch only what has changed is read"
+        if store == "tables":
+            assert bool(read) == (batch == 0), "after the first batch only what has changed is read"
         expected = compare_states(*sides, lambda _: equal)
         assert by_store(found) == by_store(expected)
         differs += sum(not each.is_same for each in found)
         assert all(each.is_same for each in same.differences(sides[0], sides[0], lambda _: equal))
     assert differs >= 2
+
+
+@pytest.mark.long
+def test_where_the_query_has_removed_the_batch_before_all_rows_are_read(
+    spark, tmp_path, monkeypatch
+):
+    for name, value in STORES["tables"].items():
+        monkeypatch.setitem(CONF, f"spark.sql.streaming.stateStore.{name}", value)
+    with settings(spark):
+        made = [
+            Query(spark, tmp_path / each.__name__, each, "update")
+            for each in QUERIES["windows"][:2]
+        ]
+    followed = StateComparison(share=100.0)
+
+    def sides(batch):
+        return [open_state(each.checkpoint, batch=batch, migrations=None) for each in made]
+
+    followed.differences(*sides(2), lambda _: equal)
+    for snapshot in (made[0].checkpoint / "state").rglob("3.zip"):
+        snapshot.unlink()
+    found = followed.differences(*sides(3), lambda _: equal)
+    assert by_store(found) == by_store(compare_states(*sides(3), lambda _: equal))
+    assert not all(each.is_same for each in found)
+    (made[1].checkpoint / "state" / "0" / "0" / "4.zip").write_bytes(b"no archive")
+    with pytest.raises(CorruptFileError):
+        followed.differences(*sides(4), lambda _: equal)
+
+
+@pytest.mark.long
+def test_a_live_migration_is_compared_by_what_it_has_migrated(spark, tmp_path, monkeypatch):
+    """A value that is read moves to another family, in another format, and is the same."""
+    scripts = tmp_path / "migrations"
+    init(migrations=scripts)
+    (scripts / "versions" / "aaaa11112222_means.py").write_text(previewed_code.SCRIPT)
+    monkeypatch.setattr(previewed_code, "MIGRATIONS", str(scripts))
+    old, right, wrong = (tmp_path / name for name in ("old", "right", "wrong"))
+    query = Query(spark, old, previewed_code.processed, "update", batches=2)
+    for place, code in (
+        (right, previewed_code.with_means),
+        (wrong, previewed_code.with_wrong_means),
+    ):
+        shutil.copytree(old / "checkpoint", place / "checkpoint")
+        # The same files are its input: a file that was read is known by its path.
+        run(query, place, code)
+    run(query, old, previewed_code.processed)
+    comparisons = {place: StateComparison(share=100.0) for place in (right, wrong)}
+    for batch in range(1, 5):
+        before = open_state(old / "checkpoint", batch=batch, migrations=scripts)
+        for place, comparison in comparisons.items():
+            after = open_state(place / "checkpoint", batch=batch, migrations=scripts)
+            found = comparison.differences(before, after, lambda _: equal)
+            assert by_store(found) == by_store(compare_states(before, after, lambda _: equal))
+            assert all(each.is_same for each in found) == (place == right or batch == 1)
+
+
+def run(query, place, code):
+    """Three more batches of a query whose checkpoint is in a place, with some code."""
+    query.function, query.checkpoint = code, place / "checkpoint"
+    files = {number: query.inputs[0] / f"{number}.json" for number in range(2, 5)}
+    for file in files.values():
+        file.unlink(missing_ok=True)
+    for number, file in files.items():
+        file.write_text("\n".join(events(number)))
+        query.run()
 
 
 CONF = {"spark.sql.shuffle.partitions": "2"}

@@ -110,6 +110,7 @@ def keyed_by(first, second):
     return code
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_key_is_what_each_part_of_a_union_computes(spark, tmp_path):
     def meaning(number, *keys):
         found = {}

@@ -118,6 +118,7 @@ def test_a_stream_that_is_joined_with_itself_starts_again_and_no_other_join_does
     assert file_hashes(query.checkpoint) == before
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_start_refuses_a_processor_whose_variable_spark_would_delete(query):
     query.run(code.visited)
     query.run(code.visited)
@@ -129,6 +130,7 @@ def test_a_start_refuses_a_processor_whose_variable_spark_would_delete(query):
     assert [each["rule"] for each in caught.value.data["changes"]] == ["variable"]
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_variables_of_a_processor_that_begins_nowhere_but_in_spark_are_not_compared(query, caplog):
     query.run(code.visited)
     caplog.clear()
@@ -136,6 +138,7 @@ def test_variables_of_a_processor_that_begins_nowhere_but_in_spark_are_not_compa
     assert any("its init raised AttributeError" in each.message for each in caplog.records)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_change_that_is_accepted_starts_and_the_record_has_the_reason(query):
     query.run(code.deployed)
     accept = query.accepting(code.with_another_filter, "small orders were noise")

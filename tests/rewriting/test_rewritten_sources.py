@@ -12,6 +12,7 @@ from statemigrate.files import LocalFiles
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_source_that_is_set_back_gives_its_files_again_with_the_state_kept(spark, feed, tmp_path):
     session = session_with(spark, "hdfs")
     feed.add(rows_of(("a", 1)), rows_of(("a", 10)), rows_of(("b", 100)))

@@ -30,6 +30,7 @@ class AmountsAndVisits(_Visits, AmountsTally):
     pass
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_the_store_without_scripts_is_left_alone(pipeline, scripts):
     first, second = batch("first", range(30)), batch("second", range(20, 45))
     expected = Expected()
@@ -58,6 +59,7 @@ class WithoutVisits(AmountsAndVisits):
             yield Row(**row.asDict())
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_store_that_is_no_longer_declared_stays_in_the_checkpoint(pipeline, scripts):
     pipeline.feed(batch("first", range(10)))
     code = migrated(AmountsAndVisits(), migrations=scripts.write())

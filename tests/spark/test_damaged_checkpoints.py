@@ -44,6 +44,7 @@ def flip(path):
     path.write_bytes(data)
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize(
     "damage", [cut, flip, lambda path: path.unlink()], ids=["cut", "bit", "gone"]
 )
@@ -79,6 +80,7 @@ def test_a_damaged_manifest(pipeline, damage):
     assert contents(pipeline.checkpoint) == before
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_damaged_snapshot_is_made_up_for_by_the_version_before(spark, tmp_path, caplog):
     pipeline = Pipeline(spark, tmp_path / "pipeline")
     pipeline.feed(*BATCHES)

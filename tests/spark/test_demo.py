@@ -60,6 +60,7 @@ def test_values_were_migrated_by_touch_and_by_backfill_until_none_was_left(run):
     assert migration["retired"] == ["auctions"]
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_what_it_says_to_type_next_works(run):
     folder, _ = run
     status, one, history = (typed(each, folder.root) for each in next_commands(folder))

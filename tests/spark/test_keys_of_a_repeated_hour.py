@@ -45,6 +45,7 @@ def zone(request, spark):
     spark.conf.set("spark.sql.session.timeZone", before)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_each_moment_is_a_key_of_its_own_in_every_zone(spark, tmp_path, zone):
     assert spark.conf.get("spark.sql.session.timeZone") == zone
     output = "at TIMESTAMP, n BIGINT, entries INT"

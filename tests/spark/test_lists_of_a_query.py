@@ -25,6 +25,7 @@ CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 CODEC = "spark.sql.streaming.stateStore.compression.codec"
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize(
     ("merging", "encoding", "summed"),
     [("1", "unsaferow", "true"), ("2", "unsaferow", "true"), ("1", "avro", "false")],

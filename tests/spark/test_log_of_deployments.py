@@ -104,6 +104,7 @@ def test_where_the_log_cannot_be_written_commands_change_nothing(pipeline, scrip
     assert pipeline.stored == before
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_start_whose_first_batch_fails_is_not_said_to_have_upgraded(pipeline, scripts, release):
     folder = scripts.write(nested=NESTED_SCRIPT)
     older = {"tally": AMOUNTS}
@@ -129,6 +130,7 @@ def test_a_start_whose_first_batch_fails_is_not_said_to_have_upgraded(pipeline, 
     ]
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_state_from_before_there_was_a_log_is_found(pipeline, scripts, release):
     folder = scripts.write()
     pipeline.feed(batch("first", range(30)))

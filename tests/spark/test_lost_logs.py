@@ -104,6 +104,7 @@ class Clocked(StatefulProcessor):
         pass
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_batch_that_runs_again_sees_the_time_at_which_it_began(spark, tmp_path):
     pipeline = Pipeline(spark, tmp_path / "clocked", output="key STRING, before BIGINT, now BIGINT")
     pipeline.feed(BATCHES[0], BATCHES[1])

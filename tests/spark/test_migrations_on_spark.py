@@ -36,6 +36,7 @@ def expected(pipeline) -> Expected:
     return made
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_without_a_backfill_only_touched_keys_are_migrated(pipeline, scripts, expected):
     pipeline.feed(SECOND)
     expected.process(SECOND, AMOUNTS)

@@ -29,6 +29,7 @@ class Named(Pipeline):
         return reader.option("maxFilesPerTrigger", 1).parquet(f"{self.input}/*.parquet")
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_backfill_goes_on_while_the_input_is_idle(spark, named_sources, tmp_path, scripts):
     pipeline, expected = Named(spark, tmp_path / "pipeline"), Expected()
     first = batch("first", range(30))

@@ -50,6 +50,7 @@ def handed_with_schema(pipeline, processor):
     return frames
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_plain_values_of_every_type_are_the_same_on_either_way(pipeline, all_in_storage, tmp_path):
     found = []
     other = type(pipeline)(pipeline.spark, tmp_path / "other")
@@ -78,6 +79,7 @@ def test_little_and_much_output_of_one_batch_is_all_there_once(pipeline):
     assert sorted(row[0] for row in others) == sorted(f"k{n}" for n in range(40) if n != 1)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_batch_with_little_output_is_one_job(pipeline, spark, all_in_storage):
     ran = []
     for _ in range(2):

@@ -28,6 +28,7 @@ class HoldsALock(CentsTally):
             yield from super().handleInputRows(key, rows, timer_values)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_init_may_open_what_cannot_be_pickled(pipeline):
     pipeline.feed(ROWS, ROWS)
     processor = HoldsALock()
@@ -48,6 +49,7 @@ class NoRows(CentsTally):
         return iter(())
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_key_may_give_more_rows_than_an_arrow_batch_holds_or_none(pipeline):
     pipeline.feed(batch("first", [1]))
     pipeline.deploy(ManyRows())

@@ -64,6 +64,7 @@ def test_a_quarantined_value_that_is_overwritten_is_no_longer_counted(pipeline, 
     assert (family.left, family.quarantined) == (len(BAD) - 1, 0), "a new run tries them all again"
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_one_bad_value_ends_the_batch_unless_it_is_quarantined(pipeline, scripts, expected):
     code = migrated(AmountsTally(), migrations=scripts.write(REFUSING))
     with pytest.raises(TransformError) as caught:

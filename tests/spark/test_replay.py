@@ -16,6 +16,7 @@ pytestmark = pytest.mark.spark
 BATCHES = [batch("one", range(20), 2), batch("two", range(10, 30)), batch("three", range(15, 35))]
 
 
+@pytest.mark.long(weight=1 / 3)
 @pytest.mark.parametrize("working", ["kept", "lost", "of an older version"])
 def test_a_batch_whose_sink_failed_runs_again_with_the_same_result(pipeline, tmp_path, working):
     expected = Expected()
@@ -78,6 +79,7 @@ def test_a_migrating_batch_runs_again(pipeline, scripts, code_of_the_second_run)
     assert pipeline.handed_rows == expected.output
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_an_abandoned_newer_working_copy_is_not_believed(pipeline, tmp_path):
     expected = Expected()
     pipeline.feed(BATCHES[0])

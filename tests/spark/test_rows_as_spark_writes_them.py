@@ -55,6 +55,7 @@ def check_rows(spark, table):
     assert codec.decode(Rows.from_list(written)).equals(made)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_rows_are_spark_s_own_bytes(spark):
     @settings(max_examples=10, phases=[Phase.generate])
     @given(tables(4, 12))
@@ -213,6 +214,7 @@ def test_avro_keys_with_an_event_time_are_spark_s_own_bytes(spark, encoder):
     assert KeyCodec(schema, encoder, AVRO).encode(made).to_list() == written
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_values_as_avro_are_spark_s_own_bytes(spark):
     @settings(max_examples=8, phases=[Phase.generate])
     @given(st.data())

@@ -70,6 +70,7 @@ def test_nightly_runs_migrate_what_they_touch_and_a_chunk_and_with_drain_all(
     assert pipeline.handed_rows == expected.output
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_a_value_that_fails_ends_the_run_with_its_error_and_keeps_what_was_committed(
     pipeline, scripts, expected
 ):

@@ -81,10 +81,20 @@ def test_a_null_where_the_schema_has_none_leaves_all_rows():
 
 
 VALUES = pa.schema(
-    [("k", pa.string()), ("_index", pa.int64()), ("n", pa.int64()), ("x", pa.float64())]
+    [
+        ("k", pa.string()),
+        ("_index", pa.int64()),
+        ("n", pa.int64()),
+        ("x", pa.float64()),
+        ("s", pa.struct([("nothing", pa.null()), ("n", pa.int64())])),
+    ]
 )
 places = st.tuples(st.sampled_from(["a", "b", None, ""]), st.integers(0, 2))
-contents = st.tuples(st.sampled_from([None, 0, 1]), st.sampled_from([0.0, -0.0, float("nan")]))
+contents = st.tuples(
+    st.sampled_from([None, 0, 1]),
+    st.sampled_from([0.0, -0.0, float("nan")]),
+    st.sampled_from([None, {"nothing": None, "n": 1}, {"nothing": None, "n": None}]),
+)
 states = st.dictionaries(places, contents, max_size=8)
 
 
@@ -109,7 +119,7 @@ def batches(draw, before):
 @given(states, states, st.data())
 def test_rows_unequal_after_each_batch_are_those_that_a_look_at_all_rows_finds(old, new, data):
     names = VALUES.names
-    orders = (names, ["x", "k", "n", "_index"])
+    orders = (names, ["x", "s", "k", "n", "_index"])
 
     def whole():
         tables = [state(each, order=order) for each, order in zip((old, new), orders, strict=True)]
@@ -138,7 +148,7 @@ def test_rows_unequal_after_each_batch_are_those_that_a_look_at_all_rows_finds(o
 
 
 def test_sides_with_other_columns_or_without_a_key_are_looked_at_as_a_whole():
-    rows = state({("a", 0): (1, 0.0)})
+    rows = state({("a", 0): (1, 0.0, None)})
     wider = rows.append_column("more", pa.array([1]))
     none = ChangedRows(rows.slice(0, 0), rows.slice(0, 0))
     more = ChangedRows(wider.slice(0, 0), wider.slice(0, 0))
