@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
-    from statemigrate.checkpoint.changes import changed_keys, differing
+    from statemigrate.checkpoint.changes import PartitionChange
     from statemigrate.checkpoint.damage import (
         PartitionHashes,
         StateDamage,
@@ -52,7 +52,7 @@ else:
     make_face(
         __name__,
         {
-            "changes": "changed_keys differing",
+            "changes": "PartitionChange",
             "damage": "PartitionHashes StateDamage partition_hashes require_state state_damage",
             "directory": (
                 "EMBEDDED MEANINGS OWN UNFINISHED CheckpointDirectory seconds_since time_since"

@@ -8,6 +8,7 @@ both; where no file tells, both batches are compared as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,31 +22,38 @@ Raw = tuple[Rows, Rows]
 """Keys and their values, as a store has them."""
 
 
-def changed_keys(before: OperatorFamily, after: OperatorFamily, partition: int) -> Rows | None:
-    """The keys of a partition that may not have the same value at both batches.
+@dataclass(frozen=True)
+class PartitionChange:
+    """What differs in a partition of one family between two batches. Its files are opened once.
 
-    None where the files do not say which these are, or have no index to look keys up in. Raises as
-    `OperatorFamily.raw`.
+    Methods raise as `OperatorFamily.raw`.
     """
-    sides = (_Side(before, partition), _Side(after, partition))
-    return _candidates(*sides) if all(each.is_indexed for each in sides) else None
 
+    before: OperatorFamily
+    after: OperatorFamily
+    partition: int
 
-def differing(
-    before: OperatorFamily, after: OperatorFamily, partition: int, among: Rows | None = None
-) -> tuple[Raw, Raw]:
-    """The rows of a partition at both batches whose keys or values are not the same at both.
+    @cached_property
+    def keys(self) -> Rows | None:
+        """The keys among which all are that differ; None where the files do not say."""
+        return _candidates(*self._sides)
 
-    Both are of one family. ``among`` are its `changed_keys`, where they are known. Raises as
-    `OperatorFamily.raw`.
-    """
-    sides = (_Side(before, partition), _Side(after, partition))
-    keys = _candidates(*sides) if among is None else among
-    if keys is None:
-        old, new = (_whole(each.family.raw(partition)) for each in sides)
-    else:
-        old, new = (each.having(keys) for each in sides)
-    return _without_same(old, new), _without_same(new, old)
+    @property
+    def is_indexed(self) -> bool:
+        """Whether keys are looked up in tables of RocksDB; in other files all of them are read."""
+        return all(each.is_indexed for each in self._sides)
+
+    def rows(self) -> tuple[Raw, Raw]:
+        """The rows at both batches whose keys or values are not the same at both."""
+        if self.keys is None:
+            old, new = (_whole(each.family.raw(self.partition)) for each in self._sides)
+        else:
+            old, new = (each.having(self.keys) for each in self._sides)
+        return _without_same(old, new), _without_same(new, old)
+
+    @cached_property
+    def _sides(self) -> tuple[_Side, _Side]:
+        return _Side(self.before, self.partition), _Side(self.after, self.partition)
 
 
 class _Side:
@@ -74,7 +82,7 @@ class _Side:
 
 
 def _candidates(before: _Side, after: _Side) -> Rows | None:
-    """Keys among which all are that differ; None where the files do not tell."""
+    """See `PartitionChange.keys`."""
     old, new = before.part, after.part
     numbers = [each.family.number_in(each.partition) for each in (before, after)]
     if old.families != new.families and len(set(numbers)) > 1:

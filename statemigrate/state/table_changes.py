@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from statemigrate.checkpoint import changed_keys, differing
+from statemigrate.checkpoint import PartitionChange
 from statemigrate.errors import StartupError
 from statemigrate.formats import plain_array, plain_rows
 from statemigrate.state.equal_rows import ChangedRows, RowStream, unequal_rows
@@ -66,17 +66,19 @@ def rows_changed(before: StoreAt, after: StoreAt, most: int) -> ChangedRows | No
     written = []
     for old, new in pairs:
         for partition in range(new.rows.partitions):
-            keys = changed_keys(old.rows.stored, new.rows.stored, partition)
+            change = PartitionChange(old.rows.stored, new.rows.stored, partition)
+            keys = change.keys if change.is_indexed else None
             if keys is None or len(keys) > most:
                 return None
             most -= len(keys)
-            written.append((old, new, partition, keys))
+            written.append((old, new, change))
     found: tuple[list[pa.RecordBatch], ...] = ([], [])
-    for old, new, partition, keys in written:
-        raw = differing(old.rows.stored, new.rows.stored, partition, keys)
-        for rows, side, each, pair in zip(found, (before, after), (old, new), raw, strict=True):
-            if len(pair[0]):
-                rows.append(side.columns.batch(each.part, each.rows.decoded(partition, *pair)))
+    for old, new, change in written:
+        sides = zip(found, (before, after), (old, new), change.rows(), strict=True)
+        for rows, side, each, raw in sides:
+            if len(raw[0]):
+                decoded = each.rows.decoded(change.partition, *raw)
+                rows.append(side.columns.batch(each.part, decoded))
     old_rows, new_rows = (
         pa.Table.from_batches(rows, each.columns.schema)
         for rows, each in zip(found, (before, after), strict=True)
@@ -190,7 +192,7 @@ def _differing(
         other = others.pop(_family_of(part), None)
         new, old = part.rows, other.rows if other is not None else None
         if isinstance(new, UserRows) and isinstance(old, UserRows) and other is not None:
-            first, second = differing(old.stored, new.stored, partition)
+            first, second = PartitionChange(old.stored, new.stored, partition).rows()
             for is_new, each, rows, raw in ((False, other, old, first), (True, part, new, second)):
                 if len(raw[0]):
                     yield is_new, each, rows.decoded(partition, *raw)

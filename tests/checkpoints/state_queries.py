@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from support.sessions import temporary_settings
+
 SETTINGS = "spark.sql.streaming."
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
@@ -192,17 +194,8 @@ class StateQuery:
     def run(self, **settings: str) -> None:
         """Process everything that is there, a file of each source a batch, then stop."""
         whole = {f"{SETTINGS}{name}": value for name, value in settings.items()}
-        before = {name: self.spark.conf.get(name, None) for name in whole}
-        for name, value in whole.items():
-            self.spark.conf.set(name, value)
-        try:
+        with temporary_settings(self.spark, whole):
             self._run()
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    self.spark.conf.unset(name)
-                else:
-                    self.spark.conf.set(name, value)
 
     def _run(self) -> None:
         result = QUERIES[self.name](self._stream)

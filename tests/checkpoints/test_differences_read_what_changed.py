@@ -5,6 +5,7 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
+from support.sessions import temporary_settings
 
 from statemigrate import open_state
 from statemigrate.checkpoint.stores.sorted_tables import SortedTable
@@ -30,10 +31,7 @@ def query(request, spark, tmp_path_factory):
     root = tmp_path_factory.mktemp(request.param)
     begin = "spark.sql.streaming.stateStore."
     settings = {f"{begin}{name}": value for name, value in SETTINGS[request.param].items()}
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
+    with temporary_settings(spark, settings):
         for batch, count in enumerate((KEYS, CHANGED)):
             rows = spark.range(count).selectExpr("concat('key-', id) AS k", "id AS n")
             rows.write.parquet(f"{root}/rows/{batch}")
@@ -41,12 +39,6 @@ def query(request, spark, tmp_path_factory):
             writer = stream.groupBy("k").agg(f.sum("n")).writeStream.outputMode("update")
             writer = writer.format("noop").option("checkpointLocation", f"{root}/checkpoint")
             writer.trigger(availableNow=True).start().awaitTermination()
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
     return request.param, root / "checkpoint"
 
 

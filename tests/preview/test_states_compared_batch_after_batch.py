@@ -1,11 +1,12 @@
 """Two queries' states, compared after each batch by what it has changed, and as a whole."""
 
 import shutil
-from contextlib import contextmanager
 
 import previewed_code
 import pytest
 from previewed_code import (
+    by_odd_names,
+    by_odd_names_doubled,
     first_ones,
     first_ones_of_some,
     joined,
@@ -16,6 +17,7 @@ from previewed_code import (
 from previewed_query import BATCHES, Query, events
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from support.sessions import temporary_settings
 
 from statemigrate import CorruptFileError, init, open_state
 from statemigrate.preview import StateComparison, compare_states, equal
@@ -29,6 +31,12 @@ STORES = {
     "tables": {"providerClass": ROCKSDB},
     "changelogs": {"providerClass": ROCKSDB, "rocksdb.changelogCheckpointing.enabled": "true"},
 }
+
+
+def settings_of(store):
+    """The settings of a query with a store."""
+    named = {f"spark.sql.streaming.stateStore.{name}": each for name, each in STORES[store].items()}
+    return {"spark.sql.shuffle.partitions": "2", **named}
 
 
 class Recent(StatefulProcessor):
@@ -81,6 +89,7 @@ QUERIES = {
     "join": (joined, joined_with_a_wrong_value, "append", 2),
     "without duplicates": (first_ones, first_ones_of_some, "append", 1),
     "processor": (recent, recent_plus_one, "update", 1),
+    "odd names": (by_odd_names, by_odd_names_doubled, "update", 1),
 }
 WAYS = [
     (query, store)
@@ -96,9 +105,7 @@ def test_what_batches_have_changed_gives_what_all_rows_give(
     spark, tmp_path, monkeypatch, query, store
 ):
     old, new, mode, inputs = QUERIES[query]
-    for name, value in STORES[store].items():
-        monkeypatch.setitem(CONF, f"spark.sql.streaming.stateStore.{name}", value)
-    with settings(spark):
+    with temporary_settings(spark, settings_of(store)):
         made = [Query(spark, tmp_path / each.__name__, each, mode, inputs) for each in (old, new)]
     read = []
     batches = StateTable.batches
@@ -120,12 +127,8 @@ def test_what_batches_have_changed_gives_what_all_rows_give(
 
 
 @pytest.mark.long
-def test_where_the_query_has_removed_the_batch_before_all_rows_are_read(
-    spark, tmp_path, monkeypatch
-):
-    for name, value in STORES["tables"].items():
-        monkeypatch.setitem(CONF, f"spark.sql.streaming.stateStore.{name}", value)
-    with settings(spark):
+def test_where_the_query_has_removed_the_batch_before_all_rows_are_read(spark, tmp_path):
+    with temporary_settings(spark, settings_of("tables")):
         made = [
             Query(spark, tmp_path / each.__name__, each, "update")
             for each in QUERIES["windows"][:2]
@@ -182,25 +185,6 @@ def run(query, place, code):
     for number, file in files.items():
         file.write_text("\n".join(events(number)))
         query.run()
-
-
-CONF = {"spark.sql.shuffle.partitions": "2"}
-
-
-@contextmanager
-def settings(spark):
-    """Some settings of a session for a while."""
-    before = {name: spark.conf.get(name, None) for name in CONF}
-    for name, value in CONF.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
 
 
 def by_store(found):

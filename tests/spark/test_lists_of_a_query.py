@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import pytest
 from listing import Listing, elements_of
-from support.sessions import spark_version
+from support.sessions import spark_version, temporary_settings
 
 from statemigrate.checkpoint.logs.settings import ENCODING, MERGE_OPERATOR, ROW_CHECKSUM
 from statemigrate.checkpoint.operators.shapes import NoPrefix
@@ -76,15 +76,9 @@ def schema_of(ddl):
 def run(spark, folder, settings):
     source = str(folder / "input")
     spark.createDataFrame([("a",), ("b",), ("c",)], KEY).coalesce(1).write.parquet(source)
-    before = {name: spark.conf.get(name, None) for name in settings}
-    try:
-        for name, value in settings.items():
-            spark.conf.set(name, value)
+    with temporary_settings(spark, settings):
         stream = spark.readStream.schema(KEY).parquet(source).groupBy("key")
         listed = stream.transformWithStateInPandas(Listing(), KEY, "Update", "None")
         started = listed.writeStream.format("noop").outputMode("update")
         started = started.option("checkpointLocation", str(folder / "checkpoint"))
         started.trigger(availableNow=True).start().awaitTermination()
-    finally:
-        for name, value in before.items():
-            spark.conf.unset(name) if value is None else spark.conf.set(name, value)

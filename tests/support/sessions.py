@@ -2,8 +2,10 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +30,22 @@ def spark_version() -> tuple[int, int]:
     from statemigrate.native.versions import release_line
 
     return release_line(pyspark.__version__)
+
+
+@contextmanager
+def temporary_settings(session: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """Some settings of a session for a while; those that it had before come back."""
+    before = {name: session.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, value)
 
 
 @pytest.fixture(scope="session")

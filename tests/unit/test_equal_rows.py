@@ -142,8 +142,8 @@ def test_rows_unequal_after_each_batch_are_those_that_a_look_at_all_rows_finds(o
         found = unequal_after(found, *changed, ["k", "_index"], names)
         expected = whole()
         assert found.count == expected.count == len(new)
-        for mine, theirs in ((found.old, expected.old), (found.new, expected.new)):
-            texts = [sorted(map(repr, each.select(names).to_pylist())) for each in (mine, theirs)]
+        for one, other in ((found.old, expected.old), (found.new, expected.new)):
+            texts = [sorted(map(repr, each.select(names).to_pylist())) for each in (one, other)]
             assert texts[0] == texts[1]
 
 

@@ -85,7 +85,7 @@ class Index:
         found: set[int] = set()
         last = self._listed
         for key in wanted:
-            for place in range(bisect_left(last, key), len(last)):
+            for place in range(self.index_of(key), len(last)):
                 found.add(place)
                 # What happened to one key may fill several blocks.
                 if last[place] != key:
@@ -94,11 +94,11 @@ class Index:
 
     def index_of(self, key: bytes) -> int:
         """The place of the first block that may have a key."""
-        return bisect_left(range(len(self.keys)), key, key=self.keys.row)
+        return bisect_left(self._listed, key)
 
     @cached_property
     def _listed(self) -> list[bytes]:
-        """The keys as a list, in which many are found faster."""
+        """The keys as a list, in which others are found faster."""
         return self.keys.to_list()
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from support.spark_checkpoints import KEY, VALUE, logs, put
 
-from statemigrate.checkpoint.changes import differing
+from statemigrate.checkpoint.changes import PartitionChange
 from statemigrate.checkpoint.logs.settings import PARTITIONS, PROVIDER
 from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2
@@ -191,7 +191,7 @@ def test_two_batches_of_a_third_provider_are_compared(third, tmp_path):
     gone: dict[str, int] = {}
     new: dict[str, int] = {}
     for partition in range(2):
-        sides = differing(before, after, partition)
+        sides = PartitionChange(before, after, partition).rows()
         for family, rows, into in zip((before, after), sides, (gone, new), strict=True):
             keys, values = family.decode(partition, *rows)
             into |= {
