@@ -1,4 +1,4 @@
-"""Visits of pages by a batch processor, against the same visits key by key, without Spark.
+"""Visits of pages: by a batch processor against key by key, and of leaves against whole pages.
 
 The state of Spark is a dictionary here, so that what is measured is what a visit does in Python.
 """
@@ -20,21 +20,86 @@ from benchmarks.processor import OUTPUT, Records, RecordTables
 from benchmarks.records import KINDS, RecordKind
 from statemigrate.deployment import Declared, DeploymentSettings, plan_store
 from statemigrate.native.control_rows import MARKER
+from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed_pages import PagedDeployment
 from statemigrate.pages.packed_rows import BUCKET, pack
+from statemigrate.pages.page import LARGEST, Page
+from statemigrate.pages.page_leaves import SPLITTING, Splitting
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.handle import struct_of
 
 KEY, ROWS = struct_of("key STRING"), struct_of("key STRING, amount BIGINT, name STRING")
 _PAGES = ((100, 0.0), (250, 1.0), (1_000, 1.0))
 """Keys of a page, each with a row, and the least ratio that is wanted."""
+_LARGE = (25_000, 100_000, 1_000_000)
+"""Keys of a page that has split."""
+_TOUCHED = 10
+_PAGE, _FORMAT = PageId(1, 0, b"k" * 16), b"f" * 16
 
 
 def measure(keys: int = 20_000, rounds: int = 5) -> list[Result]:
-    """Keys that a processor's second visits, by table against key by key."""
-    return [
+    """Keys that a processor's second visits, by table against key by key; and visits of leaves."""
+    by_table = [
         _measured(kind, of_page, limit, keys, rounds) for kind in KINDS for of_page, limit in _PAGES
     ]
+    return [*by_table, *(_in_leaves(each * keys // 20_000, rounds) for each in _LARGE)]
+
+
+def _in_leaves(keys: int, rounds: int) -> Result:
+    """A page that has split against the same page whole, some of its keys read and written."""
+    times, moved = {}, {}
+    for name, splitting in (("whole", Splitting(page=LARGEST)), ("leaves", SPLITTING)):
+        outside = _Outside()
+        page = Page(_PAGE, None, outside, splitting)
+        section = page.section("totals", _FORMAT)
+        for key in range(keys):
+            section.put(_key(key), b"%030d" % key)
+        page.write_outside()
+        data = page.written()
+        outside.size, times[name] = 0, []
+        for turn in range(rounds):
+            began = time.process_time()
+            page = Page(_PAGE, data, outside, splitting)
+            section = page.section("totals", _FORMAT)
+            for key in range(turn, keys, keys // _TOUCHED):
+                value = section.get(_key(key))
+                section.put(_key(key), value[:-1] + b"x")
+            page.write_outside()
+            data = page.written()
+            times[name].append(time.process_time() - began)
+        moved[name] = 2 * len(data) + outside.size // rounds
+    return Result(
+        f"paged: leaves, {_TOUCHED} of {keys:,} keys of a page",
+        "visits/s of a processor, against a page that does not split",
+        median_ratio(times["whole"], times["leaves"]),
+        "at least",
+        1.0,
+        {"milliseconds": times, "bytes_a_visit": moved},
+    )
+
+
+class _Outside:
+    """What lies outside of a page, and how many bytes were read and written."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, bytes], bytes] = {}
+        self.size = 0
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        value = self._values.get((family, key))
+        self.size += len(value or b"")
+        return value
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        self._values[family, key] = value
+        self.size += len(value)
+
+    def delete(self, family: str, key: bytes) -> None:
+        del self._values[family, key]
+
+
+def _key(number: int) -> bytes:
+    return b"\x01key-%08d\x00\x00" % number
 
 
 def _measured(kind: RecordKind, of_page: int, limit: float, keys: int, rounds: int) -> Result:
@@ -112,6 +177,7 @@ class _Variables:
     def __init__(self) -> None:
         self.key = b""
         self._values: dict[bytes, Any] = {}
+        self._large: dict[tuple[bytes, Any], Any] = {}
 
     def getValueState(self, *_: Any) -> Any:
         held = self._values
@@ -124,7 +190,16 @@ class _Variables:
         )
 
     def getMapState(self, *_: Any) -> Any:
-        return SimpleNamespace(getValue=lambda _: None)
+        held = self._large
+
+        def update(key: Any, value: Any) -> None:
+            held[self.key, key] = value
+
+        return SimpleNamespace(
+            getValue=lambda key: held.get((self.key, key)),
+            updateValue=update,
+            removeKey=lambda key: held.pop((self.key, key), None),
+        )
 
     def listTimers(self) -> Iterator[int]:
         return iter(())

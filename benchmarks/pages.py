@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,23 +18,23 @@ from benchmarks.processor import OUTPUT, Totals
 
 @dataclass(frozen=True)
 class Load:
-    """So many keys there are, so many of them in a batch, in so many pages."""
+    """So many keys there are, so many of them in a batch, in each of some numbers of pages."""
 
     name: str
     keys: int
     touched: int
-    pages: int
+    pages: tuple[int, ...]
     limit: float
 
 
 LOADS = (
-    Load("all", 50_000, 50_000, 200, 8.0),
-    Load("a tenth", 500_000, 50_000, 500, 3.0),
-    Load("sparse", 1_000_000, 1_000, 4_000, 1.0),
+    Load("all", 50_000, 50_000, (200,), 8.0),
+    Load("a tenth", 500_000, 50_000, (500,), 3.0),
+    Load("sparse", 1_000_000, 1_000, (4_000, 40), 1.0),
 )
 _A_FILL = 100_000
-Pair = tuple[float, float]
-"""A figure of Spark's own state, and of pages."""
+Figures = tuple[float, ...]
+"""A figure of Spark's own state, and of each number of pages."""
 
 
 def measure(loads: tuple[Load, ...] = LOADS, rounds: int = 5) -> list[Result]:
@@ -48,47 +48,51 @@ def measure(loads: tuple[Load, ...] = LOADS, rounds: int = 5) -> list[Result]:
 
 def smaller(load: Load, part: int) -> Load:
     """The same load with a part of the keys."""
-    touched, pages = load.touched // part, max(1, load.pages // part)
-    return Load(load.name, load.keys // part, touched, pages, load.limit)
+    pages = tuple(max(1, each // part) for each in load.pages)
+    return Load(load.name, load.keys // part, load.touched // part, pages, load.limit)
 
 
 def _measured(spark: Any, load: Load, rounds: int) -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
         plain = Query(spark, Path(folder, "plain"))
-        paged = PagedQuery(spark, Path(folder, "paged"), load.pages)
+        paged = [PagedQuery(spark, Path(folder, f"paged-{each}"), each) for each in load.pages]
+        queries = (plain, *paged)
         with ExitStack() as running:
-            for query in (plain, paged):
+            for number, query in enumerate(queries):
                 # Python workers of its own, as each side has where it runs alone.
-                spark.sparkContext.environment["BENCHMARK_SIDE"] = type(query).__name__
+                spark.sparkContext.environment["BENCHMARK_SIDE"] = str(number)
                 running.enter_context(query.running(Totals()))
                 for start in range(0, load.keys, _A_FILL):
                     query.batch(range(start, min(start + _A_FILL, load.keys)))
             # The first batch is of those in which Java and Python warm up.
-            turns = [_turn(load, turn, plain, paged) for turn in range(rounds + 1)][1:]
+            turns = [_turn(load, turn, queries) for turn in range(rounds + 1)][1:]
     wall, processor = zip(*turns, strict=True)
     return [
-        _result(load, "", list(wall)),
-        _result(load, ", processor time", list(processor)),
+        _result(load, side, what, times)
+        for side in range(1, len(queries))
+        for what, times in (("", wall), (", processor time", processor))
     ]
 
 
-def _turn(load: Load, turn: int, plain: Query, paged: Query) -> tuple[Pair, Pair]:
-    """Milliseconds of a batch of both, and of processors in it, which noise touches less."""
+def _turn(load: Load, turn: int, queries: Sequence[Query]) -> tuple[Figures, Figures]:
+    """Milliseconds of a batch of each, and of processors in it, which noise touches less."""
     keys = _touched(load, turn)
     measured = []
-    for query in (plain, paged):
+    for query in queries:
         before = processor_seconds()
         wall = query.batch(keys)
         measured.append((wall, (processor_seconds() - before) * 1000))
-    (theirs, their_processors), (ours, our_processors) = measured
-    return (theirs, ours), (their_processors, our_processors)
+    wall, processor = zip(*measured, strict=True)
+    return wall, processor
 
 
-def _result(load: Load, what: str, times: list[Pair]) -> Result:
-    theirs, ours = ([each[side] for each in times] for side in (0, 1))
+def _result(load: Load, side: int, what: str, times: Sequence[Figures]) -> Result:
+    theirs, ours = ([each[at] for each in times] for at in (0, side))
+    pages = load.pages[side - 1]
+    few = f", {pages} pages" if side > 1 else ""
     return Result(
-        f"paged: {load.name}{what}",
-        f"{load.touched:,} of {load.keys:,} keys a batch, {load.pages} pages, against "
+        f"paged: {load.name}{few}{what}",
+        f"{load.touched:,} of {load.keys:,} keys a batch, {pages} pages, against "
         "transformWithState",
         median_ratio(theirs, ours),
         "at least",

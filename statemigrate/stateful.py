@@ -191,9 +191,9 @@ def paged(  # noqa: PLR0913 - groupBy and transformWithState have as many togeth
 
     ``by`` names the grouping columns, and ``output`` is the type of the processor's rows, as DDL or
     StructType. ``pages`` is the number of pages, which `statemigrate rewrite` changes; omit it if
-    the checkpoint already has pages. Choose it so that a batch touches ten keys of a page or more,
-    and a page stays below a few hundred kilobytes: 200 pages for 50,000 keys. The logger
-    ``statemigrate.pages`` warns at a start if there are too few or too many.
+    the checkpoint already has pages. Choose it so that a batch touches ten keys of a page or more:
+    200 pages for 50,000 keys. It need not be exact, because pages that grow split by themselves.
+    The logger ``statemigrate.pages`` warns at a start if there are too few or too many.
 
     A query may have several, each with its own name, ``operator``: small letters, digits and
     underscores. The name cannot change, and commands use it. One of them, or the only one, may have

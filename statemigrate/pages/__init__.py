@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ReadOutside,
         check_size,
         elements_of,
+        has_outside,
         is_over,
         joined,
         last_to_expire,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from statemigrate.pages.deployed_pages import FAMILY, FORMAT, declare, read_timer, timer_entry
     from statemigrate.pages.older_families import older
     from statemigrate.pages.packed_rows import BUCKET, PACKED_COLUMNS, arrow_schema, pack
-    from statemigrate.pages.page import Page, Section
+    from statemigrate.pages.page import OpenSection, Page
     from statemigrate.pages.page_families import fingerprint
     from statemigrate.pages.pages_startup import check_recorded, record_of
     from statemigrate.pages.query import run_on_pages
@@ -50,13 +51,13 @@ else:
         __name__,
         {
             "columns": (
-                "LARGEST_INSIDE NEVER PageId ReadOutside check_size elements_of is_over joined "
-                "last_to_expire"
+                "LARGEST_INSIDE NEVER PageId ReadOutside check_size elements_of has_outside "
+                "is_over joined last_to_expire"
             ),
             "deployed_pages": "FAMILY FORMAT declare read_timer timer_entry",
             "page_families": "fingerprint",
             "older_families": "older",
-            "page": "Page Section",
+            "page": "OpenSection Page",
             "query": "run_on_pages",
             "record": (
                 "RECORD RECORDS SCHEMA VARIABLE PagesRecord is_large is_marker is_paged "

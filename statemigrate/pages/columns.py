@@ -24,14 +24,16 @@ from statemigrate.errors import PageError
 
 
 MAGIC = b"SMPG"
-VERSION = 1
+VERSION = 2
+"""The newest version; a page without leaves has the first, byte for byte."""
+_WITHOUT_LEAVES = 1
 _FIXED = struct.Struct("<4sHI")
 """The magic, the format's version, the CRC-32 of everything behind the fixed part."""
 _PAGE_ID = struct.Struct("<II16sH")
 """The number of pages, this page's number, the keys' fingerprint, how many families follow."""
 _FAMILY = struct.Struct("<16sBIIIH")
 """The format's fingerprint, flags, entries, bytes of keys, bytes of values, bytes of the name."""
-_LAYOUT_EXPIRES, _LAYOUT_OUTSIDE = 1, 2
+_LAYOUT_EXPIRES, _LAYOUT_OUTSIDE, _LAYOUT_LEAVES = 1, 2, 4
 _LAYOUT_LENGTH, _TIMESTAMP_COLUMN = 4, 8
 
 
@@ -44,7 +46,10 @@ class PageId(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """One family in a page: how much it has, and the fingerprint of the format of its values."""
+    """One family in a page: how much it has, and the fingerprint of the format of its values.
+
+    Of a family whose entries are in leaves the section is their directory, with an entry a leaf.
+    """
 
     name: str
     format: bytes
@@ -54,6 +59,8 @@ class Extent(NamedTuple):
     expires: bool
     outside: bool = False
     """Whether any value lies outside of the page."""
+    in_leaves: bool = False
+    """Whether the entries are in leaves, see `statemigrate.pages.page_leaves`."""
 
     @property
     def size(self) -> int:
@@ -68,19 +75,21 @@ def written(place: PageId, sections: Sequence[tuple[Extent, bytes]]) -> bytes:
     for extent, _ in sections:
         name = extent.name.encode()
         flags = _LAYOUT_EXPIRES * extent.expires | _LAYOUT_OUTSIDE * extent.outside
+        flags |= _LAYOUT_LEAVES * extent.in_leaves
         numbers = (extent.entries, extent.key_bytes, extent.value_bytes, len(name))
         parts += [_FAMILY.pack(extent.format, flags, *numbers), name]
     parts += [section for _, section in sections]
     body = b"".join(parts)
-    return _FIXED.pack(MAGIC, VERSION, zlib.crc32(body)) + body
+    version = VERSION if any(extent.in_leaves for extent, _ in sections) else _WITHOUT_LEAVES
+    return _FIXED.pack(MAGIC, version, zlib.crc32(body)) + body
 
 
 def read(data: bytes) -> tuple[PageId, list[tuple[Extent, bytes]]]:
     """Which page it is, and its sections. Raises `PageError` for one that is not a whole page."""
-    _check_fixed(data)
+    known = _known_flags(data)
     try:
         pages, number, keys, families = _PAGE_ID.unpack_from(data, _FIXED.size)
-        extents, position = _families(data, _FIXED.size + _PAGE_ID.size, families)
+        extents, position = _families(data, _FIXED.size + _PAGE_ID.size, families, known)
     except (struct.error, UnicodeDecodeError) as error:
         raise damaged(f"a list of families that cannot be read: {error}") from error
     size = sum(extent.size for extent in extents)
@@ -92,35 +101,51 @@ def read(data: bytes) -> tuple[PageId, list[tuple[Extent, bytes]]]:
     return PageId(pages, number, keys), list(_sections(data, position, extents))
 
 
-def _check_fixed(data: bytes) -> None:
+def has_outside(data: bytes) -> bool:
+    """Whether anything of a page lies outside of it; False too for bytes that `read` refuses."""
+    try:
+        *_, families = _PAGE_ID.unpack_from(data, _FIXED.size)
+        known = _LAYOUT_EXPIRES | _LAYOUT_OUTSIDE | _LAYOUT_LEAVES
+        extents, _ = _families(data, _FIXED.size + _PAGE_ID.size, families, known)
+    except (struct.error, UnicodeDecodeError, PageError):
+        return False
+    return any(extent.outside or extent.in_leaves for extent in extents)
+
+
+def _known_flags(data: bytes) -> int:
+    """The flags that a family may have in a page of its version."""
     if len(data) < _FIXED.size or not data.startswith(MAGIC):
         raise damaged(f"{len(data)} bytes that begin with {data[:4]!r}")
     _, version, checksum = _FIXED.unpack_from(data)
-    if version != VERSION:
+    if version not in (_WITHOUT_LEAVES, VERSION):
         raise PageError(
             "SM-PAGES-011",
             "a page of state has a format that this release does not know",
-            expected=f"version {VERSION}",
+            expected=f"version {_WITHOUT_LEAVES} or {VERSION}",
             found=f"version {version}",
             next_action="run the release of statemigrate that wrote it, or a later one",
             version=version,
         )
     if zlib.crc32(memoryview(data)[_FIXED.size :]) != checksum:
         raise damaged("bytes that do not have the checksum they were written with")
+    known = _LAYOUT_EXPIRES | _LAYOUT_OUTSIDE
+    return known if version == _WITHOUT_LEAVES else known | _LAYOUT_LEAVES
 
 
-def _families(data: bytes, position: int, count: int) -> tuple[list[Extent], int]:
+def _families(data: bytes, position: int, count: int, known: int) -> tuple[list[Extent], int]:
     extents = []
     for _ in range(count):
         fingerprint, flags, entries, keys, values, length = _FAMILY.unpack_from(data, position)
         position += _FAMILY.size
         name = data[position : position + length]
         position += length
-        if len(name) != length or flags > (_LAYOUT_EXPIRES | _LAYOUT_OUTSIDE) or not entries:
+        # A directory's own entries neither expire nor lie outside.
+        is_known = not flags & ~known and flags in {flags & ~_LAYOUT_LEAVES, _LAYOUT_LEAVES}
+        if len(name) != length or not is_known or not entries:
             raise damaged(f"a family of {entries} entries, flags {flags}, {length} bytes of name")
-        expires, outside = bool(flags & _LAYOUT_EXPIRES), bool(flags & _LAYOUT_OUTSIDE)
+        each = (flags & flag for flag in (_LAYOUT_EXPIRES, _LAYOUT_OUTSIDE, _LAYOUT_LEAVES))
         numbers = entries, keys, values
-        extents.append(Extent(name.decode(), fingerprint, *numbers, expires, outside))
+        extents.append(Extent(name.decode(), fingerprint, *numbers, *map(bool, each)))
     return extents, position
 
 
@@ -192,15 +217,20 @@ def reference(value: bytes) -> bytes:
     return _REFERENCE.pack(len(value), zlib.crc32(value))
 
 
-def referred(outside: Outside | None, family: str, key: bytes, kept: bytes) -> bytes:
-    """The value that a reference is of. Raises `PageError` where it is not there as it was."""
+def referred(
+    outside: Outside | None, family: str, key: bytes, kept: bytes, *, what: str = "value"
+) -> bytes:
+    """The value that a reference is of, or ``what`` else it is to users.
+
+    Raises `PageError` where it is not there as it was.
+    """
     if outside is None:
-        raise _unread(family, key, _REFERENCE.unpack(kept)[0])
+        raise _unread(what, family, key, _REFERENCE.unpack(kept)[0])
     value = outside.get(family, key)
     if value is None:
-        raise _lost(family, kept, "no value")
+        raise _lost(what, family, kept, f"no {what}")
     if reference(value) != kept:
-        raise _lost(family, kept, f"{len(value):,} other bytes")
+        raise _lost(what, family, kept, f"{len(value):,} other bytes")
     return value
 
 
@@ -218,10 +248,10 @@ def check_size(family: str, key: bytes, value: bytes) -> None:
         )
 
 
-def _lost(family: str, kept: bytes, found: str) -> PageError:
+def _lost(what: str, family: str, kept: bytes, found: str) -> PageError:
     return PageError(
         "SM-PAGES-014",
-        f"a value of {family} that lies outside of its page is not there as it was written",
+        f"a {what} of {family} that lies outside of its page is not there as it was written",
         expected=f"{_REFERENCE.unpack(kept)[0]:,} bytes with their checksum",
         found=found,
         next_action="restore the checkpoint from a copy; nothing of this batch was written",
@@ -229,14 +259,13 @@ def _lost(family: str, kept: bytes, found: str) -> PageError:
     )
 
 
-def _unread(family: str, key: bytes, size: int) -> PageError:
+def _unread(what: str, family: str, key: bytes, size: int) -> PageError:
     return PageError(
         "SM-PAGES-015",
-        f"a value of {family} lies outside of its page, where it is not read from here",
+        f"a {what} of {family} lies outside of its page, where it is not read from here",
         expected="values that lie in their pages",
         found=f"one of {size:,} bytes, of the key {key.hex()}",
-        next_action="go on with the query itself, which reads it: what was called here cannot yet "
-        f"with values above {LARGEST_INSIDE:,} bytes",
+        next_action="go on with the query itself, which reads it: what was called here cannot yet",
         family=family,
     )
 
@@ -361,6 +390,18 @@ class Columns:
         parts.append(data[last:])
         return extent._replace(value_bytes=size), b"".join(parts)
 
+    def stretches(self, size: int) -> list[tuple[int, int]]:
+        """Where to cut the entries into stretches of about ``size`` bytes: first and end of each.
+
+        None of them is larger than ``size`` and one entry.
+        """
+        lengths: Any = np.diff(np.asarray(self._ends, np.int64), prepend=self._first)
+        so_far: Any = np.cumsum(lengths[: self.count] + lengths[self.count :] + 2 * _LENGTH)
+        count = -(-int(so_far[-1]) // size)
+        wanted = so_far[-1] * np.arange(1, count) // count
+        cuts = np.unique(np.searchsorted(so_far, wanted, side="right")).tolist()
+        return list(pairwise(sorted({0, *cuts, self.count})))
+
     def joined_keys(self, first: int, end: int) -> bytes:
         """The keys of some entries in a row, one behind the other."""
         return self._joined(first, end)
@@ -377,17 +418,15 @@ class Columns:
 class ColumnMerge:
     """New columns out of stretches of old ones and single entries between them."""
 
-    def __init__(self, old: Columns) -> None:
-        self._old = old
+    def __init__(self) -> None:
         self._key_lengths: list[int] = []
         self._lengths: list[int] = []
         self._expiry_times: list[int] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
 
-    def take(self, first: int, end: int) -> None:
-        """Copy old entries as they are."""
-        old = self._old
+    def take(self, old: Columns, first: int, end: int) -> None:
+        """Copy entries of ``old`` as they are."""
         self._key_lengths += old.key_lengths[first:end]
         self._lengths += old.lengths[first:end]
         self._expiry_times += old.expiry_times[first:end] or (NEVER,) * (end - first)

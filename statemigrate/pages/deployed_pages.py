@@ -18,7 +18,7 @@ from statemigrate.native import (
     begin_run,
     is_planning,
 )
-from statemigrate.pages.page import Page, Section
+from statemigrate.pages.page import OpenSection, Page
 from statemigrate.pages.record import (
     GUARD,
     PagesRecord,
@@ -51,7 +51,7 @@ class PageTimers:
 
     def __init__(self) -> None:
         self._page: Page | None = None
-        self._section: Section | None = None
+        self._section: OpenSection | None = None
         self._by_key: dict[bytes, set[int]] | None = None
 
     def turn(self, page: Page) -> None:
@@ -89,7 +89,7 @@ class PageTimers:
     def _has_timers(self) -> bool:
         return self._page is not None and self._page.contains_family(FAMILY)
 
-    def _opened(self) -> Section:
+    def _opened(self) -> OpenSection:
         if self._section is None:
             assert self._page is not None, "no page was turned to"  # noqa: S101
             self._section = self._page.section(FAMILY, FORMAT)

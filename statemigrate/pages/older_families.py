@@ -18,6 +18,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native import SparkCheckpoint, older_families, unknown_family, unscripted
 from statemigrate.pages.columns import read
 from statemigrate.pages.packed_rows import BUCKET
+from statemigrate.pages.page_leaves import entries_of
 from statemigrate.pages.pages_startup import contents_of_pages, pages_in, record_of, stored_in
 from statemigrate.pages.visit import key_fingerprint
 
@@ -96,9 +97,9 @@ def _families(batches: Iterator[Any]) -> Iterator[Any]:
 
     for batch in batches:
         rows = [
-            (extent.name, number, partition, extent.entries)
+            (extent.name, number, partition, entries_of(extent, section))
             for number, data, partition in zip(*(c.to_pylist() for c in batch.columns), strict=True)
-            for extent, _ in read(data)[1]
+            for extent, section in read(data)[1]
         ]
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
         types = pa.string(), pa.int32(), pa.int32(), pa.int64()

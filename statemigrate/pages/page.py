@@ -2,265 +2,54 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-
 from statemigrate.errors import PageError
-from statemigrate.families import Span
-from statemigrate.pages import columns as outsides
-from statemigrate.pages.columns import (
-    NEVER,
-    ColumnMerge,
-    Columns,
-    Extent,
-    Outside,
-    PageId,
-    is_over,
-    read,
-    written,
+from statemigrate.pages.columns import Extent, Outside, PageId, read, written
+from statemigrate.pages.page_leaves import (
+    SPLITTING,
+    SplitSection,
+    Splitting,
+    entries_of,
+    size_of_leaves,
+    split,
 )
+from statemigrate.pages.section import Section
 from statemigrate.quoting import argument
 
-# The entries of one family in a page: sorted by key, encoded, sliced out when asked for.
-
-
-_ENTRIES_A_SEARCH = 64
-"""One look into the bytes for so many entries; slicing out all keys takes as long as a few."""
-
-_ENTRIES_A_REPLACEMENT = 2
-"""One value alone is put in another's place for so many entries; more are woven faster."""
-
-
-class Section:
-    """The entries as they were read, and what was changed since.
-
-    ``count`` is how many there are now, and ``outside`` where large values lie; without it, all
-    that is put lies in the page. Raises `PageError` for columns that do not fit together.
-    """
-
-    __slots__ = (
-        "_at",
-        "_changes",
-        "_columns",
-        "_data",
-        "_extent",
-        "_fetched",
-        "_keys",
-        "_outside",
-        "_singly",
-        "count",
-    )
-
-    def __init__(
-        self, extent: Extent, data: bytes = b"", outside: outsides.Outside | None = None
-    ) -> None:
-        self.count = extent.entries
-        self._extent = extent
-        self._data = data
-        self._columns = Columns(extent, data)
-        # What was found of the keys that were read; all of them for those that look for many.
-        self._at: dict[bytes, int] = {}
-        self._keys: list[bytes] | None = None
-        self._singly = extent.entries // _ENTRIES_A_SEARCH
-        self._changes: dict[bytes, tuple[bytes, int] | None] = {}
-        self._outside = outside
-        self._fetched: dict[int, bytes] = {}
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the entries differ from those that were read."""
-        return bool(self._changes)
-
-    def get(self, key: bytes) -> bytes | None:
-        """The encoded value under ``key``, or None."""
-        if key in self._changes:
-            change = self._changes[key]
-            return None if change is None else change[0]
-        at = self._position(key)
-        return None if at is None else self._old(at)
-
-    def expiry(self, key: bytes) -> int:
-        """When the entry under ``key`` expires: milliseconds since the epoch, or `NEVER`."""
-        if key in self._changes:
-            change = self._changes[key]
-            return NEVER if change is None else change[1]
-        at = self._position(key)
-        return NEVER if at is None else self._columns.expires_at(at)
-
-    def contains(self, key: bytes) -> bool:
-        """Whether there is an entry under ``key``."""
-        if key in self._changes:
-            return self._changes[key] is not None
-        return self._position(key) is not None
-
-    def put(self, key: bytes, value: bytes, expiry: int = NEVER) -> None:
-        """Write ``value`` under ``key``; the same value as was read is no change."""
-        at = self._position(key)
-        if at is None:
-            if key not in self._changes:
-                self.count += 1
-                self._add(key)
-        else:
-            if self._changes.get(key, value) is None:
-                self.count += 1
-            if value == self._old(at) and expiry == self._columns.expires_at(at):
-                self._changes.pop(key, None)
-                return
-        self._changes[key] = value, expiry
-
-    def delete(self, key: bytes) -> None:
-        """Remove the entry under ``key``, if there is one."""
-        if not self.contains(key):
-            return
-        self.count -= 1
-        if self._position(key) is not None:
-            self._changes[key] = None
-        else:
-            del self._changes[key]
-            if self._keys is not None:
-                del self._keys[bisect_left(self._keys, key)]
-
-    def scan(self, span: Span) -> list[tuple[bytes, bytes]]:
-        """The entries of the span in its order, as they are now."""
-        keys = self._ordered()
-        first = 0 if span.lower is None else bisect_left(keys, span.lower)
-        end = len(keys) if span.upper is None else bisect_left(keys, span.upper)
-        found = [(key, value) for key in keys[first:end] if (value := self.get(key)) is not None]
-        return found[::-1] if span.reverse else found
-
-    def drop_expired(self, now: int) -> None:
-        """Remove the entries that were read and have expired."""
-        for at, expires_at in enumerate(self._columns.expiry_times):
-            if is_over(expires_at, now) and (key := self._columns.key(at)) not in self._changes:
-                self.delete(key)
-
-    def first(self) -> bytes | None:
-        """The first key there is, None where there is none."""
-        if not self._changes:
-            return self._columns.key(0) if self.count else None
-        return next((key for key in self._ordered() if self.contains(key)), None)
-
-    def written(self) -> tuple[Extent, bytes]:
-        """The section's bytes: those that were read, unless something was changed."""
-        if not self._changes:
-            return self._extent, self._data
-        values = self._values_alone()
-        if values is not None:
-            return self._columns.replaced(self._extent, values)
-        columns, merge, last = self._columns, ColumnMerge(self._columns), 0
-        for key in sorted(self._changes):
-            # Whatever was read and changed has been looked for.
-            change, at = self._changes[key], self._at.get(key)
-            start = columns.index_of(key, last) if at is None else at
-            if start > last:
-                merge.take(last, start)
-            if change is not None:
-                self._add_change(merge, key, *change)
-            last = start if at is None else at + 1
-        merge.take(last, columns.count)
-        return merge.to_bytes(self._extent)
-
-    def _values_alone(self) -> list[tuple[int, bytes]] | None:
-        """What was changed, in order, where it is a few values and nothing else, all inside."""
-        if len(self._changes) > self._columns.count // _ENTRIES_A_REPLACEMENT:
-            return None
-        found = []
-        for key, change in self._changes.items():
-            at = self._at.get(key)
-            if at is None or change is None or at in self._columns.outside:
-                return None
-            value, expires_at = change
-            if self._is_large(value) or expires_at != self._columns.expires_at(at):
-                return None
-            found.append((at, value))
-        found.sort()
-        return found
-
-    def write_outside(self) -> None:
-        """Write the large values that were changed, and remove those that are none any more.
-
-        Raises `PageError` for one that is larger than a value may be.
-        """
-        if self._outside is None:
-            return
-        for key, change in self._changes.items():
-            at = self._at.get(key)
-            if change is not None and self._is_large(change[0]):
-                outsides.check_size(self._extent.name, key, change[0])
-                self._outside.put(self._extent.name, key, change[0])
-            elif at in self._columns.outside:
-                self._outside.delete(self._extent.name, key)
-
-    def _add_change(self, merge: ColumnMerge, key: bytes, value: bytes, expires_at: int) -> None:
-        if self._is_large(value):
-            merge.add(key, outsides.reference(value), expires_at, is_reference=True)
-        else:
-            merge.add(key, value, expires_at)
-
-    def _is_large(self, value: bytes) -> bool:
-        return len(value) > outsides.LARGEST_INSIDE and self._outside is not None
-
-    def _old(self, at: int) -> bytes:
-        kept = self._columns.value(at)
-        if at not in self._columns.outside:
-            return kept
-        value = self._fetched.get(at)
-        if value is None:
-            name, key = self._extent.name, self._columns.key(at)
-            value = self._fetched[at] = outsides.referred(self._outside, name, key, kept)
-        return value
-
-    def _position(self, key: bytes) -> int | None:
-        """Where the key is among those that were read."""
-        at = self._at.get(key)
-        if at is not None or self._singly < 0:
-            return at
-        self._singly -= 1
-        if self._singly < 0:
-            self._at = dict(zip(self._columns.keys, range(self._columns.count), strict=True))
-            return self._at.get(key)
-        at = self._columns.find(key)
-        if at is not None:
-            self._at[key] = at
-        return at
-
-    def _ordered(self) -> list[bytes]:
-        """Every key there was or is, in order: what was deleted is to be passed over."""
-        if self._keys is None:
-            new = [key for key in self._changes if self._position(key) is None]
-            self._keys = sorted([*self._columns.keys, *new])
-        return self._keys
-
-    def _add(self, key: bytes) -> None:
-        if self._keys is not None:
-            insort(self._keys, key)
-
-
 LARGEST = 64 << 20
-"""Bytes that a page may have: every visit reads and writes all of them."""
+"""Bytes that a page may have with its leaves: a migration has all of them in memory."""
+OpenSection = Section | SplitSection
+"""The entries of a family, in the page or in leaves."""
 
 
 class Page:
     """The sections of one page, each opened when it is asked for.
 
-    ``data`` is what is stored, None for a page without an entry, and ``outside`` where its large
-    values lie. Raises `PageError` for what is damaged, of a newer format, or of another place than
-    ``index_of``.
+    ``data`` is what is stored, None for a page without an entry. Its large values and leaves lie
+    ``outside``, and ``splitting`` says when there are leaves. Raises `PageError` for what is
+    damaged, of a newer format, or of another place than ``page_id``.
     """
 
     def __init__(
-        self, page_id: PageId, data: bytes | None = None, outside: Outside | None = None
+        self,
+        page_id: PageId,
+        data: bytes | None = None,
+        outside: Outside | None = None,
+        splitting: Splitting = SPLITTING,
     ) -> None:
         self._page_id = page_id
+        self._size = 0 if data is None else len(data)
         self._outside = outside
+        self._splitting = splitting
         self._stored: dict[str, tuple[Extent, bytes]] = {}
-        self._open: dict[str, Section] = {}
+        self._open: dict[str, OpenSection] = {}
+        self._made: dict[str, tuple[Extent, bytes]] = {}
         if data is not None:
             found, sections = read(data)
             if found != page_id:
                 raise _misplaced(page_id, found)
             self._stored = {extent.name: (extent, section) for extent, section in sections}
 
-    def section(self, family: str, format_fingerprint: bytes) -> Section:
+    def section(self, family: str, format_fingerprint: bytes) -> OpenSection:
         """The entries of a family, whose values are in the format of that fingerprint.
 
         Raises `PageError` where the page has them in another format.
@@ -271,7 +60,11 @@ class Page:
             extent, data = self._stored.get(family, nothing)
             if extent.format != format_fingerprint:
                 raise _reformatted(family, format_fingerprint, extent.format)
-            opened = self._open[family] = Section(extent, data, self._outside)
+            if extent.in_leaves:
+                opened = SplitSection(self._page_id, extent, data, self._outside, self._splitting)
+            else:
+                opened = Section(extent, data, self._outside)
+            self._open[family] = opened
         return opened
 
     @property
@@ -283,6 +76,11 @@ class Page:
     def formats(self) -> dict[str, bytes]:
         """By family that is stored, the fingerprint of the format of its values."""
         return {name: extent.format for name, (extent, _) in self._stored.items()}
+
+    @property
+    def size(self) -> int:
+        """The bytes of what is stored, with its leaves."""
+        return self._size + sum(size_of_leaves(*each) for each in self._stored.values())
 
     @property
     def families(self) -> frozenset[str]:
@@ -297,30 +95,44 @@ class Page:
     @property
     def counts(self) -> dict[str, int]:
         """By family, how many entries there are now; only families that have one."""
-        stored = {name: extent.entries for name, (extent, _) in self._stored.items()}
+        stored = {name: entries_of(*each) for name, each in self._stored.items()}
         found = stored | {name: section.count for name, section in self._open.items()}
         return {name: count for name, count in found.items() if count}
 
     def write_outside(self) -> None:
-        """Write what was changed of the large values, which are not in `written`.
+        """Write what was changed of the large values and of leaves, which are not in `written`.
 
-        Raises `PageError` for one that is larger than a value may be.
+        Where the page has become too large its largest families are put into leaves. Raises
+        `PageError` for a value that is larger than one may be.
         """
-        for section in self._open.values():
-            section.write_outside()
+        if self._outside is None or not self.is_changed:
+            return
+        for name, section in self._open.items():
+            if section.is_changed:
+                section.write_outside()
+                self._made[name] = section.written()
+        sections = self._stored | self._made
+        self._made |= split(self._page_id, sections, self._outside, self._splitting)
 
     def written(self) -> bytes | None:
-        """The bytes to store, the same for equal entries; None for a page without one.
+        """The bytes to store; None for a page without an entry.
 
-        Raises `PageError` for a page that is larger than `LARGEST`.
+        Without leaves they are the same for equal entries. Raises `PageError` for a page that is
+        larger than `LARGEST`.
         """
-        changed = {name: each.written() for name, each in self._open.items() if each.is_changed}
-        sections = [each for _, each in sorted((self._stored | changed).items()) if each[0].entries]
+        changed = {
+            name: section.written()
+            for name, section in self._open.items()
+            if section.is_changed and name not in self._made
+        }
+        every = sorted((self._stored | changed | self._made).items())
+        sections = [each for _, each in every if each[0].entries]
         if not sections:
             return None
         data = written(self._page_id, sections)
-        if len(data) > LARGEST:
-            raise _too_large(self._page_id, len(data), sum(self.counts.values()))
+        size = len(data) + sum(size_of_leaves(*each) for each in sections)
+        if size > LARGEST:
+            raise _too_large(self._page_id, size, sum(self.counts.values()))
         return data
 
 

@@ -34,7 +34,7 @@ from statemigrate.pages.columns import (
     last_to_expire,
     without_first_expired,
 )
-from statemigrate.pages.page import Page, Section
+from statemigrate.pages.page import OpenSection, Page
 from statemigrate.pages.value import PageQuarantine
 from statemigrate.processor import OpenStores, Role, TupleKeyCodec, shown_key
 
@@ -58,7 +58,7 @@ class PageFamily:
         self._encode_many: Callable[[Sequence[Any]], Sequence[bytes]] = family.format.encode_many
         self._decode: Callable[[bytes], Any] = family.format.decode
         self._page: Page | None = None
-        self._section: Section | None = None
+        self._section: OpenSection | None = None
         self._life = life
         self._now = self._expiry = NEVER
 
@@ -161,7 +161,7 @@ class PageFamily:
         ):
             self._opened()
 
-    def _opened(self) -> Section:
+    def _opened(self) -> OpenSection:
         assert self._page is not None, "no page was turned to"  # noqa: S101
         self._section = self._page.section(self.name, self._fingerprint)
         self._section.drop_expired(self._now)

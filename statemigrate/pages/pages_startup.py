@@ -38,7 +38,7 @@ from statemigrate.native import (
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed_pages import PagedDeployment, PagedHandle, TimeMode
 from statemigrate.pages.packed_rows import BUCKET, PACKED, arrow_schema, pack, under_plain_names
-from statemigrate.pages.page import Page
+from statemigrate.pages.page import LARGEST, Page
 from statemigrate.pages.page_families import fingerprint
 from statemigrate.pages.record import (
     VARIABLE,
@@ -60,8 +60,7 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    "family STRING, format BINARY, error STRING, "
-    "pages BIGINT, size BIGINT, largest BIGINT, entries BIGINT"
+    "family STRING, format BINARY, error STRING, pages BIGINT, largest BIGINT, entries BIGINT"
 )
 
 
@@ -70,13 +69,11 @@ class PagesSummary:
     """What pages hold.
 
     ``families`` has, by family with an entry in any page, the fingerprints of the formats of its
-    values; ``pages`` are those with an entry, ``size`` and ``largest`` their bytes together and of
-    the largest one.
+    values; ``pages`` are those with an entry, and ``largest`` the bytes of the largest one.
     """
 
     families: Mapping[str, set[bytes]]
     pages: int = 0
-    size: int = 0
     largest: int = 0
     entries: int = 0
 
@@ -95,12 +92,9 @@ def contents_of_pages(pages: DataFrame, number: int, keys: bytes) -> PagesSummar
         if row.family is not None:
             families.setdefault(row.family, set()).add(bytes(row.format))
     summaries = [row for row in rows if row.family is None]
-    count, size, entries = (
-        sum(row[at] for row in summaries) for at in ("pages", "size", "entries")
-    )
-    return PagesSummary(
-        families, count, size, max((row.largest for row in summaries), default=0), entries
-    )
+    count, entries = (sum(row[at] for row in summaries) for at in ("pages", "entries"))
+    largest = max((row.largest for row in summaries), default=0)
+    return PagesSummary(families, count, largest, entries)
 
 
 def _surveyed(batches: Iterator[Any], *, pages: int, keys: bytes) -> Iterator[Any]:
@@ -117,11 +111,10 @@ def _surveyed(batches: Iterator[Any], *, pages: int, keys: bytes) -> Iterator[An
                 errors.add(json.dumps(error.to_json()))
             else:
                 found |= set(page.formats.items())
-                sizes.append(len(data))
+                sizes.append(page.size)
                 entries += sum(page.counts.values())
-    total = {"pages": len(sizes), "size": sum(sizes), "largest": max(sizes, default=0)}
     rows = [
-        {**total, "entries": entries},
+        {"pages": len(sizes), "largest": max(sizes, default=0), "entries": entries},
         *({"family": name, "format": kind} for name, kind in found),
         *({"error": error} for error in errors),
     ]
@@ -132,35 +125,28 @@ def _surveyed(batches: Iterator[Any], *, pages: int, keys: bytes) -> Iterator[An
 
 
 _log = logging.getLogger("statemigrate.pages")
-_LARGE = 256 << 10
-"""Bytes of an average page above which reading and writing it whole costs more than it spares."""
-_WANTED = 16 << 10
-"""Bytes of a page that is well filled: some hundred entries."""
 _FEW = 4
 """Entries of an average page below which a page spares little."""
+_NEAR = 4
+"""How many times as large the largest page may still become where there are too few of them."""
 _SOME = 64
 """Pages from which on there are too many of them, however few entries there are yet."""
 
 
 def warn_of_size(held: PagesSummary, number: int, path: str) -> None:
-    """Warn in the log of pages that are too large or too small, with the figures."""
-    if not held.pages:
-        return
-    average, entries = held.size / held.pages, held.entries / held.pages
-    if average > _LARGE:
+    """Warn in the log of pages that may soon be too large, or have hardly any entries."""
+    if held.largest > LARGEST // _NEAR:
         _log.warning(
-            "%s has too few pages: they are %d KiB on average and %d KiB at most, and each is read "
-            "and written whole when one of its keys is touched; with %d pages in place of %d they "
-            "would be %d KiB",
-            *(path, average / 1024, held.largest / 1024),
-            *(-(-held.size // _WANTED), number, _WANTED / 1024),
+            "%s has too few pages: the largest has %d MiB, and none may have more than %d; stop "
+            "the query and `statemigrate rewrite %s NEW --pages %s --apply` before that",
+            *(path, held.largest >> 20, LARGEST >> 20, argument(path), argument(_NEAR * number)),
         )
-    elif number >= _SOME and entries < _FEW:
+    elif held.pages and number >= _SOME and held.entries / held.pages < _FEW:
         _log.warning(
             "%s has many pages for what is in them: %.1f entries on average in %d of %d pages, so "
             "that a page is hardly cheaper than its entries by themselves; take the number of "
             "keys that there will be divided by 250",
-            *(path, entries, held.pages, number),
+            *(path, held.entries / held.pages, held.pages, number),
         )
 
 

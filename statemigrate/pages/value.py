@@ -7,11 +7,16 @@ from typing import Any
 
 from statemigrate.errors import StorageError
 from statemigrate.families import Span
-from statemigrate.pages.page import Page, Section
+from statemigrate.pages.page import OpenSection, Page
 from statemigrate.pages.record import SCHEMA, large_of, variable_of
 from statemigrate.processor import struct_of
 
-_NEEDED = ("_send_proto_message", "_receive_proto_message", "_deserialize_from_bytes")
+_NEEDED = (
+    "_send_proto_message",
+    "_receive_proto_message",
+    "_serialize_to_bytes",
+    "_deserialize_from_bytes",
+)
 """Of PySpark's client of the state server, the same in 4.0 to 4.3."""
 _DONE = 0
 """The status of a request that was carried out."""
@@ -47,54 +52,68 @@ class PromptPageValue(PageValue):
     """
 
     def __init__(self, handle: Any, client: Any, operator: str = "") -> None:
+        from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+
         super().__init__(handle, operator)
-        self._client = client
-        self._request = _get_request(variable_of(operator))
-        self._rows = _Rows(client)
+        self._answers = _Answers(client)
+        call = messages.ValueStateCall(stateName=variable_of(operator), get=messages.Get())
+        self._request = messages.StateVariableRequest(valueStateCall=call)
 
     def get(self) -> bytes | None:
         """See `PageValue.get`. Raises `StorageError` where Spark refuses."""
-        self._client._send_proto_message(self._request)
-        status, message, row = self._client._receive_proto_message()
-        if status != _DONE:
-            raise _refused(status, message)
-        return self._rows.page(row) if row else None
+        return self._answers.value(self._request)
 
 
 def page_value(handle: Any, operator: str = "") -> PageValue:
     """The page's variable of a task's handle; the plain one where PySpark's client is another."""
+    client = _known_client(handle)
+    if client is None:
+        return PageValue(handle, operator)
+    return PromptPageValue(handle, client, operator)
+
+
+def _known_client(handle: Any) -> Any:
+    """PySpark's client of the state server; None where it is another than it was."""
     client = getattr(handle, "_statefulProcessorApiClient", None)
-    is_known = all(hasattr(client, name) for name in _NEEDED)
-    if is_known:
-        return PromptPageValue(handle, client, operator)
-    return PageValue(handle, operator)
+    return client if all(hasattr(client, name) for name in _NEEDED) else None
 
 
-def _get_request(variable: str) -> bytes:
-    from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+class _Answers:
+    """What the state server answers to requests for one binary value."""
 
-    call = messages.ValueStateCall(stateName=variable, get=messages.Get())
-    asked = messages.StateVariableRequest(valueStateCall=call)
-    return bytes(messages.StateRequest(stateVariableRequest=asked).SerializeToString())
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._rows = _Rows(client)
+
+    def value(self, request: Any) -> bytes | None:
+        """The value, None where there is none. Raises `StorageError` where Spark refuses."""
+        from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+
+        message = messages.StateRequest(stateVariableRequest=request)
+        self._client._send_proto_message(message.SerializeToString())
+        status, refusal, row = self._client._receive_proto_message()
+        if status != _DONE:
+            raise _refused(status, refusal)
+        return self._rows.value(row) if row else None
 
 
 class _Rows:
-    """Rows of one binary value, as Java pickles them: the same bytes around each page.
+    """Rows of one binary value, as Java pickles them: the same bytes around each value.
 
-    PySpark reads the first, and each that is not around its page as that one was.
+    PySpark reads the first, and each that is not around its value as that one was.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._before = self._after = b""
 
-    def page(self, row: bytes) -> bytes:
-        """The page in a row."""
+    def value(self, row: bytes) -> bytes:
+        """The value in a row."""
         if self._before and row.startswith(self._before):
-            page, after = self._parted(row)
+            value, after = self._parted(row)
             if after == self._after:
                 # Java writes bytes as the text that has them as its characters.
-                return page.decode().encode("latin-1")
+                return value.decode().encode("latin-1")
         return self._learned(row)
 
     def _parted(self, row: bytes) -> tuple[bytes, bytes]:
@@ -103,13 +122,13 @@ class _Rows:
         return row[start:end], row[end:]
 
     def _learned(self, row: bytes) -> bytes:
-        page = bytes(self._client._deserialize_from_bytes(row)[0])
+        value = bytes(self._client._deserialize_from_bytes(row)[0])
         before, mark, _ = row.partition(_BYTES)
         self._before = before + mark if mark else b""
         text, self._after = self._parted(row)
-        if text != page.decode("latin-1").encode():
+        if text != value.decode("latin-1").encode():
             self._before = b""
-        return page
+        return value
 
 
 def _refused(status: int, message: str) -> StorageError:
@@ -123,14 +142,17 @@ def _refused(status: int, message: str) -> StorageError:
     )
 
 
-# Where the large values of a page are: in a map of Spark's state, next to the page.
+# Where the large values and leaves of a page are: in a map of Spark's state, next to the page.
+
+
+_LARGE_KEY, _LARGE_VALUE = "family STRING, key BINARY", "value BINARY"
 
 
 class LargeValues:
     """`Outside` of the page that is visited: Spark has a map of its own for each."""
 
     def __init__(self, handle: Any, operator: str = "") -> None:
-        key, value = struct_of("family STRING, key BINARY"), struct_of("value BINARY")
+        key, value = struct_of(_LARGE_KEY), struct_of(_LARGE_VALUE)
         self._map = handle.getMapState(large_of(operator), key, value)
 
     def get(self, family: str, key: bytes) -> bytes | None:
@@ -145,6 +167,34 @@ class LargeValues:
     def delete(self, family: str, key: bytes) -> None:
         """See `Outside.delete`."""
         self._map.removeKey((family, key))
+
+
+class PromptLargeValues(LargeValues):
+    """The same without PySpark's reading of the type in every row; see `PromptPageValue`."""
+
+    def __init__(self, handle: Any, client: Any, operator: str = "") -> None:
+        super().__init__(handle, operator)
+        self._client = client
+        self._name = large_of(operator)
+        self._key = struct_of(_LARGE_KEY)
+        self._answers = _Answers(client)
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        """See `Outside.get`. Raises `StorageError` where Spark refuses."""
+        from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+
+        user_key = self._client._serialize_to_bytes(self._key, (family, key))
+        asked = messages.GetValue(userKey=user_key)
+        call = messages.MapStateCall(stateName=self._name, getValue=asked)
+        return self._answers.value(messages.StateVariableRequest(mapStateCall=call))
+
+
+def large_values(handle: Any, operator: str = "") -> LargeValues:
+    """The large values of a task's handle; see `page_value`."""
+    client = _known_client(handle)
+    if client is None:
+        return LargeValues(handle, operator)
+    return PromptLargeValues(handle, client, operator)
 
 
 # The entries of a page that did not migrate, marked in the page itself.
@@ -194,7 +244,7 @@ class PageQuarantine:
             if not is_left(family.decode(), key):
                 section.delete(mark)
 
-    def _opened(self) -> Section:
+    def _opened(self) -> OpenSection:
         assert self._page is not None, "no page was turned to"  # noqa: S101
         return self._page.section(MARKS, MARKS_FORMAT)
 

@@ -19,8 +19,9 @@ from statemigrate.pages.deployed_pages import PagedDeployment, PagedHandle, Page
 from statemigrate.pages.packed_rows import Arriving, Giving, Packing, Unpacking
 from statemigrate.pages.page import Page
 from statemigrate.pages.page_families import FINGERPRINT, PageStores
+from statemigrate.pages.page_leaves import SPLITTING, Splitting
 from statemigrate.pages.page_tables import PageTables
-from statemigrate.pages.value import LargeValues, page_value
+from statemigrate.pages.value import large_values, page_value
 from statemigrate.processor import (
     BatchProcessor,
     BetweenKeys,
@@ -44,7 +45,8 @@ class PagedProcessor(StatefulProcessor):
 
     ``rows`` is the type of the stream's rows, whose names the user's processor sees. The initial
     state has columns with ``initial_names``, and the key in ``initial_columns``. With
-    ``gives_rows`` Spark gets the rows that the user's processor makes one by one.
+    ``gives_rows`` Spark gets the rows that the user's processor makes one by one. ``splitting`` is
+    that of pages.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class PagedProcessor(StatefulProcessor):
         initial_columns: tuple[int, ...] = (),
         initial_names: tuple[str, ...] = (),
         gives_rows: bool = False,
+        splitting: Splitting = SPLITTING,
     ) -> None:
         self._processor = processor
         self._deployment = deployment
@@ -63,6 +66,7 @@ class PagedProcessor(StatefulProcessor):
         self._initial_columns = initial_columns
         self._initial_names = initial_names
         self._gives_rows = gives_rows
+        self._splitting = splitting
 
     def init(self, handle: Any) -> None:
         """Make the user's variables, over whichever page is visited."""
@@ -72,7 +76,7 @@ class PagedProcessor(StatefulProcessor):
         self._task.enter_context(few_collections())
         self._spark = handle
         self._value = page_value(handle, deployment.operator)
-        self._large = LargeValues(handle, deployment.operator)
+        self._large = large_values(handle, deployment.operator)
         declare(handle, deployment.operator)
         self._keys = keys = TupleKeyCodec(deployment.key)
         self._fingerprint = key_fingerprint(deployment.key)
@@ -146,7 +150,7 @@ class PagedProcessor(StatefulProcessor):
         """Read a page, make the user's calls, migrate, and write the page if it changed."""
         self._stopwatch.begin()
         page_id = PageId(self._deployment.pages, number, self._fingerprint)
-        page = Page(page_id, self._value.get(), self._large)
+        page = Page(page_id, self._value.get(), self._large, self._splitting)
         self._stores.turn(page, times.getCurrentProcessingTimeInMs())
         self._timers.turn(page)
         before = self._timers.earliest()
@@ -159,7 +163,7 @@ class PagedProcessor(StatefulProcessor):
             output += made
             size += sum(map(size_of, made))
             if len(output) >= _ROWS_A_PACKAGE or size >= BYTES_IN_BLOCK:
-                yield from self._given(output)
+                yield from self._given(output, size)
                 output, size = [], 0
         self._stores.migrate(asked=arrived is not None and arrived.asks_for_migration())
         self._stores.drop_expired()
@@ -167,12 +171,16 @@ class PagedProcessor(StatefulProcessor):
         self._write(page)
         if firing is not None or self._timers.earliest() != before:
             self._set_timer(firing)
-        yield from self._given(output)
+        yield from self._given(output, size)
         self._stopwatch.end(asked=arrived is not None and not arrived.is_for_user)
 
-    def _given(self, rows: list[Any]) -> Iterator[Any]:
-        # A key alone may have more of them than a package has room for.
-        for block in in_blocks(iter(rows), len(rows) or 1):
+    def _given(self, rows: list[Any], size: int) -> Iterator[Any]:
+        if size <= BYTES_IN_BLOCK:
+            blocks = iter([rows] if rows else [])
+        else:
+            # A key alone may have more of them than a package has room for.
+            blocks = in_blocks(iter(rows), len(rows))
+        for block in blocks:
             yield from self._outgoing.given(block)
 
     def _inputs(self, arrived: Iterator[Any], times: Any) -> Iterator[Iterable[Any]]:

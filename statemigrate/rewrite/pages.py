@@ -29,10 +29,10 @@ from statemigrate.pages import (
     LARGEST_INSIDE,
     NEVER,
     VARIABLE,
+    OpenSection,
     Page,
     PagesRecord,
     ReadOutside,
-    Section,
     check_size,
     elements_of,
     fingerprint,
@@ -269,7 +269,7 @@ class TimersOut(_Out):
             if page.contains_family(FAMILY):
                 yield self._batch(number, page.section(FAMILY, FORMAT))
 
-    def _batch(self, number: int, section: Section) -> pa.RecordBatch:
+    def _batch(self, number: int, section: OpenSection) -> pa.RecordBatch:
         timers = [read_timer(entry) for entry, _ in section.scan(Span())]
         kind = arrow_row(self.family.key)
         (keys,) = self.keys(number, KeyColumns(self.pages.key), [key for _, key in timers])
@@ -294,7 +294,7 @@ class ValuesOut(_Out):
                     yield self._batch(number, section, entries)
 
     def _batch(
-        self, number: int, section: Section, entries: Sequence[tuple[bytes, bytes]]
+        self, number: int, section: OpenSection, entries: Sequence[tuple[bytes, bytes]]
     ) -> pa.RecordBatch:
         if self.family.is_list:
             lists = [list(elements_of(data)) for _, data in entries]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from statemigrate.blocks import in_blocks
+from statemigrate.blocks import in_blocks, size_of
 from statemigrate.checkpoint.rows import arrow_array, partition_of
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.families import Span
@@ -23,6 +23,7 @@ from statemigrate.pages import (
     check_recorded,
     elements_of,
     fingerprint,
+    has_outside,
     is_over,
     key_fingerprint,
 )
@@ -218,7 +219,8 @@ class PageFiles:
 
     def batches(self, partition: int) -> Iterator[Any]:
         """The pages of a partition, with the columns `PAGES`."""
-        return map(self._with_large, self.stored.batches(partition))
+        outside = () if self.large is None else self.large.batches(partition)
+        yield from _with_large(self.stored.batches(partition), outside)
 
     def opened(self, partition: int) -> Iterator[Page]:
         """The pages of a partition, opened one after the other."""
@@ -228,32 +230,64 @@ class PageFiles:
 
     def page_of(self, number: Any) -> Iterator[Any]:
         """One page, whose ``number`` is an array of one."""
-        return map(self._with_large, self.stored.under([number]))
+        outside = () if self.large is None else self.large.under([number])
+        yield from _with_large(self.stored.under([number]), outside)
 
-    def _with_large(self, batch: Any) -> Any:
-        import pyarrow as pa
 
-        numbers = batch["key"].field(0)
-        outside = self._outside
-        large = [outside.get(each) for each in numbers.to_pylist()] if outside else None
-        columns = [
-            numbers,
+def _with_large(stored: Iterable[Any], outside: Iterable[Any]) -> Iterator[Any]:
+    """Batches of pages with what lies outside of them, which is not read where nothing does."""
+    import pyarrow as pa
+
+    after = _Outside(outside)
+    for batch in stored:
+        numbers, pages, partitions = (
+            batch["key"].field(0),
             batch["value"].field(0),
-            pa.nulls(len(numbers)) if large is None else pa.array(large),
             batch["partition_id"],
-        ]
-        return pa.RecordBatch.from_arrays(columns, list(PAGES))
+        )
+        if not any(map(has_outside, pages.to_pylist())):
+            columns = [numbers, pages, pa.nulls(len(pages)), partitions]
+            yield pa.RecordBatch.from_arrays(columns, list(PAGES))
+            continue
+        plain = (each.to_pylist() for each in (numbers, pages, partitions))
+        rows = (
+            (number, data, after.of(number) if has_outside(data) else None, partition)
+            for number, data, partition in zip(*plain, strict=True)
+        )
+        for some in in_blocks(rows, len(pages), lambda row: size_of(row[2])):
+            arrays = map(pa.array, zip(*some, strict=True))
+            yield pa.RecordBatch.from_arrays(list(arrays), list(PAGES))
 
-    @cached_property
-    def _outside(self) -> dict[int, list[dict[str, Any]]]:
-        """By page the values that lie outside of it."""
-        found: dict[int, list[dict[str, Any]]] = {}
-        for batch in () if self.large is None else self.large.all_batches():
-            columns = (batch[name].to_pylist() for name in ("key", "user_key", "value"))
-            for key, user_key, value in zip(*columns, strict=True):
-                (number,) = key.values()
-                found.setdefault(number, []).append({**user_key, **value})
-        return found
+
+class _Outside:
+    """What lies outside of the pages of a partition, read as far as pages are asked for.
+
+    RocksDB has the pages, and the values of each of them, in the order of the same numbers.
+    """
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self._rows = (
+            (number, {**user_key, **value})
+            for batch in batches
+            for (number,), user_key, value in zip(
+                (key.values() for key in batch["key"].to_pylist()),
+                batch["user_key"].to_pylist(),
+                batch["value"].to_pylist(),
+                strict=True,
+            )
+        )
+        self._read: dict[int, list[dict[str, Any]]] = {}
+        self._last: int | None = None
+
+    def of(self, number: int) -> list[dict[str, Any]] | None:
+        """The values of a page, None where there are none."""
+        # They are all there once one of another page has come.
+        while number not in self._read or self._last == number:
+            self._last, value = next(self._rows, (None, {}))
+            if self._last is None:
+                break
+            self._read.setdefault(self._last, []).append(value)
+        return self._read.pop(number, None)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from statemigrate.formats import Struct
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.page import Page
 from statemigrate.pages.page_families import PageFamily, PageListFamily, fingerprint
+from statemigrate.pages.page_leaves import SPLITTING, Splitting
 
 FORMAT = Struct("n BIGINT, s STRING")
 # Bytes at which ranges and prefixes go wrong.
@@ -69,20 +70,43 @@ def emptied(database: Database, make: Any, **options: Any) -> Any:
     )
 
 
-class Rereading:
-    """A family in a page that is written and read again before every call."""
+class Outside(dict[tuple[str, bytes], bytes]):
+    """What lies outside of a page, by family and key."""
 
-    def __init__(self, make: Any) -> None:
+    def get(self, family: str, key: bytes) -> Any:  # type: ignore[override]
+        return super().get((family, key))
+
+    def put(self, family: str, key: bytes, value: bytes) -> None:
+        self[family, key] = value
+
+    def delete(self, family: str, key: bytes) -> None:
+        del self[family, key]
+
+
+LEAVES = Splitting(page=24, leaf=16)
+"""Every few entries are leaves."""
+
+
+class Rereading:
+    """A family in a page that is written and read again before every call.
+
+    With a ``splitting`` its entries may be in leaves.
+    """
+
+    def __init__(self, make: Any, splitting: Splitting | None = None) -> None:
         self.data: bytes | None = None
+        self.outside = None if splitting is None else Outside()
+        self.splitting = splitting or SPLITTING
         self.family = make(StoredFamily("notes", "base", FORMAT))
 
     def __getattr__(self, name: str) -> Any:
         def call(*arguments: Any) -> Any:
-            page = Page(PageId(1, 0, b"k" * 16), self.data)
+            page = Page(PageId(1, 0, b"k" * 16), self.data, self.outside, self.splitting)
             self.family.turn(page)
             try:
                 return getattr(self.family, name)(*arguments)
             finally:
+                page.write_outside()
                 self.data = page.written()
 
         return call
@@ -133,7 +157,7 @@ def compare(steps: list[tuple[Any, ...]], memory: Any, *others: Any) -> None:
 @example(steps=[("put", b"\xff\xff", {"n": 1, "s": ""}), ("scan", Span.prefix(b"\xff\xff\xff"))])
 def test_single_values_behave_alike(database: Database, steps: Any) -> None:
     memory = MemoryFamily("notes", "base", FORMAT)
-    pages = in_a_page(PageFamily), Rereading(PageFamily)
+    pages = in_a_page(PageFamily), Rereading(PageFamily), Rereading(PageFamily, LEAVES)
     compare(steps, memory, emptied(database, RocksFamily), *pages)
     for block in (1, 3):
         memory = MemoryFamily("notes", "base", FORMAT)
@@ -144,7 +168,11 @@ def test_single_values_behave_alike(database: Database, steps: Any) -> None:
 @given(steps=operations(list_keys, value_lists, spans(of_lists(list_keys)), "put", "append"))
 def test_lists_behave_alike(database: Database, steps: Any) -> None:
     memory = MemoryListFamily("notes", "base", FORMAT)
-    pages = in_a_page(PageListFamily), Rereading(PageListFamily)
+    pages = (
+        in_a_page(PageListFamily),
+        Rereading(PageListFamily),
+        Rereading(PageListFamily, LEAVES),
+    )
     compare(steps, memory, emptied(database, RocksListFamily), *pages)
 
 
@@ -167,7 +195,8 @@ steps_of_many = st.lists(
 def test_the_bytes_of_many_keys_are_those_of_each(database: Database, steps: Any) -> None:
     """Whatever is read of many keys before, each write says what it replaces: see `emptied`."""
     memory = MemoryFamily("notes", "base", FORMAT)
-    families = [emptied(database, RocksFamily), in_a_page(PageFamily), Rereading(PageFamily)]
+    pages = in_a_page(PageFamily), Rereading(PageFamily), Rereading(PageFamily, LEAVES)
+    families = [emptied(database, RocksFamily), *pages]
     for name, *arguments in steps:
         if name == "put_many":
             entries = sorted((key, {"s": None, **value}) for key, value in arguments[0].items())

@@ -40,6 +40,7 @@ from statemigrate.native.variable_families import NativeMapFamily
 from statemigrate.native.worker import NativeHandle, VariableStores
 from statemigrate.pages.deployed_pages import PagedDeployment
 from statemigrate.pages.packed_rows import BUCKET, Unpacking, pack
+from statemigrate.pages.page_leaves import SPLITTING, Splitting
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.keys import TupleKeyCodec
 
@@ -330,6 +331,7 @@ class Paged:
     """`PagedProcessor`, called for one page after the other."""
 
     whole = True
+    splitting = SPLITTING
 
     def __init__(self) -> None:
         self.spark = SparkVariables()
@@ -359,7 +361,9 @@ class Paged:
         self.script: list[Any] = []
         self.fired = []
         Scripted.now = self
-        self._processor = PagedProcessor(Scripted(), self._deployment, ROWS, gives_rows=True)
+        self._processor = PagedProcessor(
+            Scripted(), self._deployment, ROWS, gives_rows=True, splitting=self.splitting
+        )
         self._processor.init(self.spark)
 
     def serve(self, calls: list[Any], check: Any) -> None:
@@ -393,6 +397,12 @@ class Paged:
 
     def _times(self) -> Any:
         return SimpleNamespace(getCurrentProcessingTimeInMs=lambda: self.spark.now)
+
+
+class InLeaves(Paged):
+    """Pages that split with every few entries."""
+
+    splitting = Splitting(page=60, leaf=40)
 
 
 def page_of(group: tuple[Any, ...]) -> int:
@@ -518,7 +528,11 @@ class PagedHandles(Handles):
     engine_type = Paged
 
 
-MACHINES = {"native": NativeHandles, "paged": PagedHandles}
+class HandlesOfLeaves(Handles):
+    engine_type = InLeaves
+
+
+MACHINES = {"native": NativeHandles, "paged": PagedHandles, "in leaves": HandlesOfLeaves}
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row
 from support.batch_twins import KEY, KINDS, USER_KEY, ByKey, ByTable, Program, Twin
 from support.lens_scripts import lineage_of
-from support.page_twins import PageTwin
+from support.page_twins import SMALL, PageTwin
 from support.spark_variables import SparkVariables
 
 from statemigrate.deployment import VARIABLE_KINDS, DeploymentSettings
@@ -89,6 +89,7 @@ class NativeTwin:
 TWINS = {
     "embedded": Twin,
     "pages": lambda _: PageTwin(),
+    "pages in leaves": lambda _: PageTwin(splitting=SMALL),
     "Spark's own": lambda _: NativeTwin(),
 }
 

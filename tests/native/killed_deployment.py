@@ -1,6 +1,7 @@
 """A migrating deployment in a process of its own.
 
-``python killed_deployment.py ROOT FOLDER [pages [stuck]]``; with ``pages`` the state is in them.
+``python killed_deployment.py ROOT FOLDER [pages [stuck|NUMBER]]``; with ``pages`` the state is in
+so many of them.
 """
 
 import sys
@@ -42,7 +43,8 @@ class SeededTally(AmountsTally):
 def main(root: Path, folder: str, where: str = "", how: str = "") -> None:
     spark = local_session(root / "warehouse")
     if where == "pages":
-        pages = PagedPipeline(spark, root / "pipeline", pages=PAGES)
+        number = int(how) if how.isdigit() else PAGES
+        pages = PagedPipeline(spark, root / "pipeline", pages=number)
         processor = StuckTally() if how == "stuck" else SeededTally()
         pages.deploy_natively(migrated(processor, migrations=folder))
         return

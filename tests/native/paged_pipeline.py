@@ -13,11 +13,11 @@ from tally import AMOUNTS, AMOUNTS_DDL, CENTS, CENTS_DDL, FAMILIES, NESTED, NEST
 import statemigrate
 from statemigrate.families import Span
 from statemigrate.formats import Struct
-from statemigrate.pages.columns import PageId, elements_of
+from statemigrate.pages.columns import PageId, ReadOutside, elements_of, has_outside
 from statemigrate.pages.packed_rows import BUCKET
 from statemigrate.pages.page import Page
 from statemigrate.pages.page_families import fingerprint
-from statemigrate.pages.record import SCHEMA, VARIABLE
+from statemigrate.pages.record import LARGE, SCHEMA, VARIABLE
 from statemigrate.pages.visit import key_fingerprint
 from statemigrate.processor.keys import TupleKeyCodec
 
@@ -80,13 +80,25 @@ class PagedPipeline(NativePipeline):
 
         key = StructType([StructType.fromDDL(self.rows)[self.by]])
         codec = TupleKeyCodec(key)
-        for number, data in self.stored_pages().items():
-            page = Page(PageId(self.pages, number, key_fingerprint(key)), data)
+        stored = self.stored_pages()
+        outside = self._outside() if any(map(has_outside, stored.values())) else {}
+        for number, data in stored.items():
+            place = PageId(self.pages, number, key_fingerprint(key))
+            page = Page(place, data, ReadOutside(outside.get(number, {})))
             for family, ddl in formats.items():
                 if page.contains_family(family):
                     section = page.section(family, fingerprint(Struct(ddl)))
                     for each, value in section.scan(Span()):
                         yield number, family, codec.decode(each)[0], value, section.expiry(each)
+
+    def _outside(self) -> dict[int, dict[tuple[str, bytes], bytes]]:
+        """By page, what lies outside of it."""
+        return {
+            number: {
+                (family, bytes(key)): bytes(each["value"]) for (family, key), each in values.items()
+            }
+            for number, values in self.state(LARGE, "map").items()
+        }
 
 
 class TallyPages(PagedPipeline):

@@ -124,6 +124,24 @@ def test_whatever_is_killed_at_a_point_of_pages_goes_on(pages, scripts, tmp_path
     assert told_of_amounts(pages) == [*dropped, ("start", 1)]
 
 
+LEAVES = {
+    "between two leaves": ("statemigrate.pages.value", "LargeValues.put", "after", 4),
+    "between leaves and page": ("statemigrate.pages.page", "Page.write_outside", "after", 1),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", LEAVES)
+def test_a_page_is_killed_while_its_leaves_are_written_and_goes_on(spark, scripts, tmp_path, point):
+    pipeline, folder = PagedPipeline(spark, tmp_path / "pipeline", pages=1), scripts.write()
+    pipeline.feed(first := batch("first", range(8_000)))
+    pipeline.deploy_natively(CentsTally())
+    pipeline.feed(*LATER)
+    kill_at(LEAVES[point], tmp_path, str(folder), "pages", "1")
+    pipeline.deploy_natively(migrated(AmountsTally(), migrations=folder))
+    check_pages(pipeline, first)
+
+
 RECORDED = {
     f"{when} the record of the deployment": (EPOCHS, "Epoch.leave", when, 1)
     for when in ("before", "after")
@@ -186,10 +204,10 @@ def kill_at(point, root, *arguments):
     assert process.returncode == -signal.SIGKILL
 
 
-def check_pages(pipeline):
+def check_pages(pipeline, first=FIRST):
     """Whether every key has what all batches make of it, in the new format, once."""
     expected = Expected()
-    expected.process(FIRST, CENTS)
+    expected.process(first, CENTS)
     for rows in LATER:
         expected.process(rows, AMOUNTS)
     expected.drain(AMOUNTS)

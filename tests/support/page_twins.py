@@ -24,6 +24,7 @@ from statemigrate.migration import Lineage
 from statemigrate.native.control_rows import MARKER
 from statemigrate.pages.deployed_pages import PagedDeployment, TimeMode
 from statemigrate.pages.packed_rows import BUCKET, pack
+from statemigrate.pages.page_leaves import SPLITTING, Splitting
 from statemigrate.pages.visit import PagedProcessor
 from statemigrate.processor.handle import struct_of
 from statemigrate.processor.keys import TupleKeyCodec
@@ -32,6 +33,8 @@ from support.spark_variables import SparkVariables
 
 PAGES = 3
 KEYS = TupleKeyCodec(KEY)
+SMALL = Splitting(page=200, leaf=80)
+"""Pages that split with a few keys."""
 ASKED = "asked"
 """In place of a query's id in a control row, which tests have none of."""
 
@@ -42,11 +45,15 @@ def page_of(key: tuple[Any, ...]) -> int:
 
 @dataclass
 class PageTwin:
-    """A query on pages; ``time_mode`` says whether rows come packed or one by one."""
+    """A query on pages; ``time_mode`` says whether rows come packed or one by one.
+
+    With ``splitting=SMALL`` a few keys are in leaves.
+    """
 
     time_mode: TimeMode = "processingtime"
     write_on_read: bool = True
     ttl: int | None = None
+    splitting: Splitting = SPLITTING
     spark: SparkVariables = field(default_factory=SparkVariables)
     plans: dict[str, StorePlan] = field(default_factory=dict)
 
@@ -75,7 +82,9 @@ class PageTwin:
         nothing.
         """
         self.spark.begin()
-        visits = PagedProcessor(processor, self._deployment(), ROWS, gives_rows=True)
+        visits = PagedProcessor(
+            processor, self._deployment(), ROWS, gives_rows=True, splitting=self.splitting
+        )
         visits.init(self.spark)
         made: list[Any] = []
         by_page = self._packed if self.time_mode != "eventtime" else self._plain

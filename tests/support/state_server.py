@@ -1,4 +1,4 @@
-"""Spark's state server for one value state, in a thread, for PySpark's own client."""
+"""Spark's state server for a value state and a map, in a thread, for PySpark's own client."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class StateServer:
     writes_row: Any = java_row
     asked: list[str] = field(default_factory=list)
     pages: dict[bytes, bytes] = field(default_factory=dict)
+    large: dict[tuple[bytes, Any], bytes] = field(default_factory=dict)
     _key: bytes = b""
 
     def serve(self, connection: socket.socket) -> None:
@@ -84,6 +85,8 @@ class StateServer:
             return "key", b""
         if message.HasField("statefulProcessorCall"):
             return "variable", b""
+        if message.stateVariableRequest.HasField("mapStateCall"):
+            return self._done_of_map(message.stateVariableRequest.mapStateCall)
         call = message.stateVariableRequest.valueStateCall
         if call.HasField("get"):
             page = self.pages.get(self._key)
@@ -93,6 +96,19 @@ class StateServer:
             return "clear", b""
         (self.pages[self._key],) = pickle.loads(call.valueStateUpdate.value)  # noqa: S301  the client's
         return "update", b""
+
+    def _done_of_map(self, call: Any) -> tuple[str, bytes]:
+        name = call.WhichOneof("method")
+        asked = getattr(call, name)
+        key = self._key, pickle.loads(asked.userKey)  # noqa: S301  the client's
+        if name == "getValue":
+            value = self.large.get(key)
+            return name, b"" if value is None else self.writes_row(value)
+        if name == "removeKey":
+            self.large.pop(key, None)
+        else:
+            (self.large[key],) = pickle.loads(asked.value)  # noqa: S301  the client's
+        return name, b""
 
 
 @contextmanager

@@ -8,13 +8,14 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from support.batch_twins import ByKey, ByTable, Program
 from support.lens_scripts import lineage_of
-from support.page_twins import PageTwin, page_of
+from support.page_twins import SMALL, PageTwin, page_of
 from support.random_lenses import fitting_changes
 
 from statemigrate import BatchProcessor
 from statemigrate.errors import StatemigrateError, UnsupportedError
 from statemigrate.formats import Struct
 from statemigrate.formats.examples import made_up_values
+from statemigrate.pages.page_leaves import SPLITTING
 from statemigrate.processor import key_blocks, state_columns
 
 KEYS = [
@@ -93,15 +94,18 @@ def _program(fmt):
 MODES = st.sampled_from(["processingtime", "eventtime", "none"])
 
 
-@given(fitting_changes(), BATCHES, BATCHES, MODES, st.booleans(), st.booleans())
+SIZES = st.sampled_from([SPLITTING, SMALL])
+
+
+@given(fitting_changes(), BATCHES, BATCHES, MODES, st.booleans(), st.booleans(), SIZES)
 @RUN
 def test_pages_are_the_same_as_key_by_key_before_and_after_a_migration(
-    change, before, after, mode, write_on_read, reorders
+    change, before, after, mode, write_on_read, reorders, splitting
 ):
     old, new = _program(change.old), _program(change.new)
     if not old.values or not new.values or not change.new.schema.fields:
         return
-    twins = Twins(time_mode=mode, write_on_read=write_on_read)
+    twins = Twins(time_mode=mode, write_on_read=write_on_read, splitting=splitting)
     twins.deploy(change.old)
     if not twins.run(old, before, reorders=reorders):
         return
@@ -109,13 +113,15 @@ def test_pages_are_the_same_as_key_by_key_before_and_after_a_migration(
     event(f"all went {twins.run(new, after, reorders=reorders)}")
 
 
-@given(fitting_changes(), BATCHES, BATCHES, st.booleans())
+@given(fitting_changes(), BATCHES, BATCHES, st.booleans(), SIZES)
 @RUN
-def test_values_elements_and_entries_expire_as_key_by_key(change, before, after, write_on_read):
+def test_values_elements_and_entries_expire_as_key_by_key(
+    change, before, after, write_on_read, splitting
+):
     old, new = _program(change.old), _program(change.new)
     if not old.values or not new.values or not change.new.schema.fields:
         return
-    twins = Twins(ttl=12, write_on_read=write_on_read)
+    twins = Twins(ttl=12, write_on_read=write_on_read, splitting=splitting)
     twins.deploy(change.old)
     if not twins.run(old, before):
         return

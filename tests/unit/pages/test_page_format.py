@@ -14,7 +14,7 @@ from statemigrate.errors import PageError
 from statemigrate.families import Span
 from statemigrate.pages import columns as outside
 from statemigrate.pages import page as pages
-from statemigrate.pages import page as sections
+from statemigrate.pages import section as sections
 from statemigrate.pages.columns import NEVER, PageId
 from statemigrate.pages.page import Page
 
@@ -237,8 +237,8 @@ def test_a_page_that_is_cut_off_is_damaged(length: int) -> None:
 
 def test_a_newer_version_is_refused_by_its_number() -> None:
     with pytest.raises(PageError, match="does not know") as raised:
-        Page(PLACE, DATA[:4] + b"\x02\x00" + DATA[6:])
-    assert raised.value.found == "version 2"
+        Page(PLACE, DATA[:4] + b"\x03\x00" + DATA[6:])
+    assert raised.value.found == "version 3"
     assert "a later one" in str(raised.value.next_action)
 
 
