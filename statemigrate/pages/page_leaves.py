@@ -129,7 +129,7 @@ class Directory:
         return at if is_first else max(at - 1, 0)
 
     def expired(self, now: int) -> list[int]:
-        """The indexes of leaves of which all entries have expired."""
+        """The indexes of leaves whose entries have all expired."""
         expiry_times = self._facts["expires_at"]
         found: list[int] = np.flatnonzero((expiry_times != NEVER) & (expiry_times <= now)).tolist()
         return found
@@ -229,7 +229,7 @@ class SplitSection:
         return found[::-1] if span.reverse else found
 
     def drop_expired(self, now: int) -> None:
-        """See `Section.drop_expired`: of leaves that are read, and those of which nothing is left.
+        """See `Section.drop_expired`: of leaves that are read, and of those with nothing left.
 
         In others they stay, as in a page that is not visited, until the last of them expires.
         """

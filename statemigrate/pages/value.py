@@ -57,7 +57,7 @@ class PromptPageValue(PageValue):
         super().__init__(handle, operator)
         self._answers = _Answers(client)
         call = messages.ValueStateCall(stateName=variable_of(operator), get=messages.Get())
-        self._request = messages.StateVariableRequest(valueStateCall=call)
+        self._request = _request(valueStateCall=call)
 
     def get(self) -> bytes | None:
         """See `PageValue.get`. Raises `StorageError` where Spark refuses."""
@@ -85,16 +85,21 @@ class _Answers:
         self._client = client
         self._rows = _Rows(client)
 
-    def value(self, request: Any) -> bytes | None:
+    def value(self, request: bytes) -> bytes | None:
         """The value, None where there is none. Raises `StorageError` where Spark refuses."""
-        from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
-
-        message = messages.StateRequest(stateVariableRequest=request)
-        self._client._send_proto_message(message.SerializeToString())
+        self._client._send_proto_message(request)
         status, refusal, row = self._client._receive_proto_message()
         if status != _DONE:
             raise _refused(status, refusal)
         return self._rows.value(row) if row else None
+
+
+def _request(**call: Any) -> bytes:
+    """The bytes of a request for a state variable."""
+    from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+
+    asked = messages.StateVariableRequest(**call)
+    return bytes(messages.StateRequest(stateVariableRequest=asked).SerializeToString())
 
 
 class _Rows:
@@ -186,7 +191,7 @@ class PromptLargeValues(LargeValues):
         user_key = self._client._serialize_to_bytes(self._key, (family, key))
         asked = messages.GetValue(userKey=user_key)
         call = messages.MapStateCall(stateName=self._name, getValue=asked)
-        return self._answers.value(messages.StateVariableRequest(mapStateCall=call))
+        return self._answers.value(_request(mapStateCall=call))
 
 
 def large_values(handle: Any, operator: str = "") -> LargeValues:

@@ -240,19 +240,18 @@ def _with_large(stored: Iterable[Any], outside: Iterable[Any]) -> Iterator[Any]:
 
     after = _Outside(outside)
     for batch in stored:
-        numbers, pages, partitions = (
-            batch["key"].field(0),
-            batch["value"].field(0),
-            batch["partition_id"],
-        )
-        if not any(map(has_outside, pages.to_pylist())):
+        numbers, partitions = batch["key"].field(0), batch["partition_id"]
+        pages = batch["value"].field(0)
+        data = pages.to_pylist()
+        have_outside = list(map(has_outside, data))
+        if not any(have_outside):
             columns = [numbers, pages, pa.nulls(len(pages)), partitions]
             yield pa.RecordBatch.from_arrays(columns, list(PAGES))
             continue
-        plain = (each.to_pylist() for each in (numbers, pages, partitions))
+        plain = numbers.to_pylist(), data, have_outside, partitions.to_pylist()
         rows = (
-            (number, data, after.of(number) if has_outside(data) else None, partition)
-            for number, data, partition in zip(*plain, strict=True)
+            (number, page, after.of(number) if has_more else None, partition)
+            for number, page, has_more, partition in zip(*plain, strict=True)
         )
         for some in in_blocks(rows, len(pages), lambda row: size_of(row[2])):
             arrays = map(pa.array, zip(*some, strict=True))

@@ -6,6 +6,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, example, given, settings
+from support.page_outside import OutsideValues
 
 from statemigrate.deployment import StoredFamily
 from statemigrate.embedded.database import Database
@@ -70,19 +71,6 @@ def emptied(database: Database, make: Any, **options: Any) -> Any:
     )
 
 
-class Outside(dict[tuple[str, bytes], bytes]):
-    """What lies outside of a page, by family and key."""
-
-    def get(self, family: str, key: bytes) -> Any:  # type: ignore[override]
-        return super().get((family, key))
-
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        self[family, key] = value
-
-    def delete(self, family: str, key: bytes) -> None:
-        del self[family, key]
-
-
 LEAVES = Splitting(page=24, leaf=16)
 """Every few entries are leaves."""
 
@@ -95,7 +83,7 @@ class Rereading:
 
     def __init__(self, make: Any, splitting: Splitting | None = None) -> None:
         self.data: bytes | None = None
-        self.outside = None if splitting is None else Outside()
+        self.outside = None if splitting is None else OutsideValues()
         self.splitting = splitting or SPLITTING
         self.family = make(StoredFamily("notes", "base", FORMAT))
 

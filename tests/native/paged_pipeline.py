@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -99,6 +99,17 @@ class PagedPipeline(NativePipeline):
             }
             for number, values in self.state(LARGE, "map").items()
         }
+
+
+def lived(
+    lives: Iterable[Sequence[Any]], processor: Callable[[], Any], *pipelines: Any
+) -> Iterator[None]:
+    """Feed all pipelines the batches of one life after the other, with a start of each."""
+    for batches in lives:
+        for pipeline in pipelines:
+            pipeline.feed(*batches)
+            pipeline.deploy_natively(processor())
+        yield
 
 
 class TallyPages(PagedPipeline):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from everything import BEGINNING, KEYS, OUTPUT, ROWS, Everything, by_batch, event
 from native_pipeline import NativePipeline
-from paged_pipeline import FORMATS, PagedPipeline
+from paged_pipeline import FORMATS, PagedPipeline, lived
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
@@ -64,10 +64,7 @@ def test_every_kind_of_state_gives_the_rows_that_spark_gives(spark, tmp_path):
     parts = {"rows": ROWS, "output": OUTPUT, "by": ("name", "number")}
     plain = NativePipeline(spark, tmp_path / "plain", **parts)
     paged = PagedPipeline(spark, tmp_path / "paged", pages=2, **parts)
-    for batches in lives:
-        for pipeline in (plain, paged):
-            pipeline.feed(*batches)
-            pipeline.deploy_natively(Everything())
+    assert len(list(lived(lives, Everything, plain, paged))) == len(lives)
     assert by_batch(paged) == by_batch(plain)
     assert sum(map(len, paged.handed_by_batch.values())) == 5 + 5 + 6 + 5 + 2
     assert paged.variables() == {"statemigrate_pages", "statemigrate_large"}
@@ -250,10 +247,7 @@ def test_large_values_lie_beside_the_page_and_verbs_read_them_there(spark, tmp_p
     plain = NativePipeline(spark, tmp_path / "plain", **TEXTS)
     paged = PagedPipeline(spark, tmp_path / "paged", pages=1, **TEXTS)
     beside = []
-    for batches in lives:
-        for pipeline in (plain, paged):
-            pipeline.feed(*batches)
-            pipeline.deploy_natively(Texts())
+    for _ in lived(lives, Texts, plain, paged):
         beside.append({key: len(each["value"]) for key, each in large_values(paged).items()})
         (page,) = paged.stored_pages().values()
         assert len(page) < 300

@@ -2,17 +2,18 @@
 
 import random
 import zlib
+from typing import Any, ClassVar
 
 import pytest
 from everything import by_batch
 from native_pipeline import NativePipeline
-from paged_pipeline import PagedPipeline, TallyPages, check_families
+from paged_pipeline import PagedPipeline, TallyPages, check_families, lived
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 from tally import AMOUNTS, CENTS, FAMILIES, AmountsTally, CentsTally, Expected, batch
 from test_paged_rewrites import last_batches, rewritten
 
-from statemigrate import backfill, get, migrated, open_state, status
+from statemigrate import backfill, fork, get, migrated, open_state, status
 from statemigrate.pages.columns import read
 from statemigrate.pages.page_leaves import PREFIX, Directory
 
@@ -86,10 +87,7 @@ def test_state_that_outgrows_its_page_is_what_it_is_without_pages(spark, tmp_pat
     plain = NativePipeline(spark, tmp_path / "plain", **PARTS)
     paged = PagedPipeline(spark, tmp_path / "paged", pages=1, **PARTS)
     split = []
-    for batches in lives:
-        for pipeline in (plain, paged):
-            pipeline.feed(*batches)
-            pipeline.deploy_natively(Wide())
+    for _ in lived(lives, Wide, plain, paged):
         split.append(set(families_in_leaves(paged)))
     assert by_batch(paged) == by_batch(plain)
     assert split == [{"text", "lines"}, {"text", "lines"}, {"text", "lines"}]
@@ -158,3 +156,23 @@ def test_a_backfill_counts_and_moves_the_entries_of_leaves(spark, tmp_path, scri
     pages.deploy_natively(code)
     expected.drain(AMOUNTS)
     check_families(pages, expected, AMOUNTS)
+
+
+class Named(PagedPipeline):
+    more: ClassVar[dict[str, Any]] = {"operator": "wide_ones"}
+
+
+def test_a_fork_of_an_earlier_batch_has_its_leaves_under_whatever_names(spark, tmp_path, scripts):
+    paged = Named(spark, tmp_path / "named", pages=1, **PARTS)
+    keys = [f"k\"{number}`'.é\x00" for number in range(240)]
+    paged.feed([(key, "add", at) for at, key in enumerate(keys)])
+    paged.deploy_natively(Wide())
+    paged.feed([(key, "clear", 0) for key in keys[5:]], [(keys[0], "add", 900)])
+    paged.deploy_natively(Wide())
+    fork(paged.checkpoint, tmp_path / "earlier", at_batch=0)
+    numbers = dict(zip(keys, range(240), strict=True))
+    last = {key: numbers[key] for key in keys[1:5]} | {keys[0]: 900}
+    for checkpoint, expected in ((tmp_path / "earlier", numbers), (paged.checkpoint, last)):
+        rows = open_state(checkpoint, migrations=scripts.write()).tables["text"].to_arrow()
+        found = {row["key"]: (row["letters"], row["n"]) for row in rows.to_pylist()}
+        assert found == {key: (letters(n, 1_500), n) for key, n in expected.items()}

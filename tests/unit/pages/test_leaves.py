@@ -10,7 +10,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from test_page_format import FAMILIES, PLACE, Beside, held, without_empty
+from support.page_outside import OutsideValues
+from test_page_format import FAMILIES, PLACE, held, without_empty
 
 from statemigrate.errors import PageError
 from statemigrate.families import Span
@@ -51,8 +52,8 @@ def stored(page: Page) -> bytes | None:
     return page.written()
 
 
-def filled(count: int, beside: Beside, size: int = 30) -> bytes:
-    page = Page(PLACE, None, beside, SMALL)
+def filled(count: int, outside: OutsideValues, size: int = 30) -> bytes:
+    page = Page(PLACE, None, outside, SMALL)
     for number in range(count):
         opened(page).put(b"%02d" % number, bytes([number]) * size)
     data = stored(page)
@@ -65,7 +66,7 @@ class Visits(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.beside = Beside()
+        self.outside = OutsideValues()
         self.data: bytes | None = None
         self.model: dict[str, dict[bytes, tuple[bytes, int]]] = {name: {} for name in FAMILIES}
         self.now = 0
@@ -76,7 +77,7 @@ class Visits(RuleBasedStateMachine):
         self.fill(family, b"10", b"60", size)
 
     def visit(self) -> None:
-        self.page = Page(PLACE, self.data, self.beside, FEW)
+        self.page = Page(PLACE, self.data, self.outside, FEW)
 
     def section(self, family: str) -> Any:
         section = opened(self.page, family)
@@ -150,9 +151,9 @@ class Visits(RuleBasedStateMachine):
             for leaf in leaves:
                 place = PREFIX + family, struct.pack(">I", leaf.number)
                 numbers.add(place)
-                ((extent, _),) = read(self.beside.held[place])[1]
+                ((extent, _),) = read(self.outside.values[place])[1]
                 assert extent.size <= 2 * FEW.leaf
-        assert set(self.beside.held) == numbers
+        assert set(self.outside.values) == numbers
         extents = [] if self.data is None else [extent for extent, _ in read(self.data)[1]]
         whole = [extent.size for extent in extents if not extent.in_leaves]
         if sum(extent.size for extent in extents) > FEW.page:
@@ -160,7 +161,7 @@ class Visits(RuleBasedStateMachine):
 
     @invariant()
     def every_entry_is_there(self) -> None:
-        whole = Page(PLACE, self.data, self.beside, FEW)
+        whole = Page(PLACE, self.data, self.outside, FEW)
         alive = {
             family: {k: e for k, e in some.items() if not 0 < e[1] <= self.now}
             for family, some in held(whole).items()
@@ -174,102 +175,102 @@ TestVisits.settings = settings(max_examples=60, stateful_step_count=25, deadline
 
 
 def test_a_visit_reads_and_writes_the_leaf_of_its_key_alone() -> None:
-    beside = Beside()
-    data = filled(40, beside)
-    before = dict(beside.held)
+    outside = OutsideValues()
+    data = filled(40, outside)
+    before = dict(outside.values)
     asked: list[bytes] = []
-    get = beside.get
-    beside.get = lambda family, key: (asked.append(key), get(family, key))[1]  # type: ignore[method-assign]
-    page = Page(PLACE, data, beside, SMALL)
+    get = outside.get
+    outside.get = lambda family, key: (asked.append(key), get(family, key))[1]  # type: ignore[method-assign]
+    page = Page(PLACE, data, outside, SMALL)
     opened(page).drop_expired(100)
     opened(page).put(b"20", b"another value")
     after = stored(page)
     assert len(asked) == 1
     assert len(leaves_of(data)[FAMILY]) > 10
-    changed = {place for place in before if beside.held.get(place) != before[place]}
+    changed = {place for place in before if outside.values.get(place) != before[place]}
     assert changed == {(LEAVES, *asked)}
-    assert opened(Page(PLACE, after, beside, SMALL)).get(b"20") == b"another value"
+    assert opened(Page(PLACE, after, outside, SMALL)).get(b"20") == b"another value"
 
 
 def test_a_page_without_leaves_is_split_when_it_is_next_written() -> None:
     whole = Page(PLACE)
     for number in range(40):
         opened(whole).put(b"%02d" % number, bytes(30))
-    data, beside = whole.written(), Beside()
+    data, outside = whole.written(), OutsideValues()
     assert not leaves_of(data)
-    page = Page(PLACE, data, beside, SMALL)
+    page = Page(PLACE, data, outside, SMALL)
     assert stored(page) == data
     opened(page).delete(b"07")
     after = stored(page)
     assert leaves_of(after)
-    assert list(held(Page(PLACE, after, beside))[FAMILY]) == [
+    assert list(held(Page(PLACE, after, outside))[FAMILY]) == [
         b"%02d" % n for n in range(40) if n != 7
     ]
 
 
 def test_a_family_that_shrinks_comes_back_into_its_page() -> None:
-    beside = Beside()
-    page = Page(PLACE, filled(40, beside), beside, SMALL)
+    outside = OutsideValues()
+    page = Page(PLACE, filled(40, outside), outside, SMALL)
     for number in range(1, 40):
         opened(page).delete(b"%02d" % number)
     data = stored(page)
     assert not leaves_of(data)
-    assert not beside.held
+    assert not outside.values
     assert held(Page(PLACE, data)) == {FAMILY: {b"00": (bytes(30), NEVER)}}
-    page = Page(PLACE, data, beside, SMALL)
+    page = Page(PLACE, data, outside, SMALL)
     opened(page).delete(b"00")
     assert stored(page) is None
 
 
-def test_leaves_of_which_all_has_expired_go_without_being_asked_for() -> None:
-    beside = Beside()
-    page = Page(PLACE, None, beside, SMALL)
+def test_leaves_whose_entries_have_all_expired_go_without_being_asked_for() -> None:
+    outside = OutsideValues()
+    page = Page(PLACE, None, outside, SMALL)
     for number in range(40):
         opened(page).put(b"%02d" % number, bytes(30), 10 if number < 20 else 50)
-    page = Page(PLACE, stored(page), beside, SMALL)
+    page = Page(PLACE, stored(page), outside, SMALL)
     opened(page).drop_expired(10)
     assert opened(page).get(b"39") == bytes(30)
     data = stored(page)
     assert page.counts[FAMILY] == sum(leaf.entries for leaf in leaves_of(data)[FAMILY])
-    found = opened(Page(PLACE, data, beside, SMALL)).scan(Span())
+    found = opened(Page(PLACE, data, outside, SMALL)).scan(Span())
     # The leaf that has some of both is not read.
     assert {key for key, _ in found} - {b"%02d" % n for n in range(16, 40)} == set()
 
 
 def test_a_value_outside_goes_with_the_leaf_that_tells_of_it() -> None:
-    beside = Beside()
-    data = filled(40, beside)
-    page, large = Page(PLACE, data, beside, SMALL), bytes(70_000)
+    outside = OutsideValues()
+    data = filled(40, outside)
+    page, large = Page(PLACE, data, outside, SMALL), bytes(70_000)
     opened(page).put(b"20", large)
     data = stored(page)
-    assert beside.held[FAMILY, b"20"] == large
-    page = Page(PLACE, data, beside, SMALL)
+    assert outside.values[FAMILY, b"20"] == large
+    page = Page(PLACE, data, outside, SMALL)
     assert opened(page).get(b"20") == large
     opened(page).delete(b"20")
     stored(page)
-    assert (FAMILY, b"20") not in beside.held
+    assert (FAMILY, b"20") not in outside.values
 
 
-def missing(beside: Beside, place: Any) -> None:
-    del beside.held[place]
+def missing(outside: OutsideValues, place: Any) -> None:
+    del outside.values[place]
 
 
-def another(beside: Beside, place: Any) -> None:
-    beside.held[place] = beside.held[LEAVES, struct.pack(">I", 1)]
+def another(outside: OutsideValues, place: Any) -> None:
+    outside.values[place] = outside.values[LEAVES, struct.pack(">I", 1)]
 
 
-def altered(beside: Beside, place: Any) -> None:
-    data = bytearray(beside.held[place])
+def altered(outside: OutsideValues, place: Any) -> None:
+    data = bytearray(outside.values[place])
     data[-1] ^= 1
-    beside.held[place] = bytes(data)
+    outside.values[place] = bytes(data)
 
 
 @pytest.mark.parametrize("spoil", [missing, another, altered])
 def test_a_leaf_that_is_not_there_as_it_was_is_never_empty(spoil: Any) -> None:
-    beside = Beside()
-    data = filled(40, beside)
-    spoil(beside, (LEAVES, struct.pack(">I", 0)))
-    section = opened(Page(PLACE, data, beside, SMALL))
+    outside = OutsideValues()
+    data = filled(40, outside)
+    spoil(outside, (LEAVES, struct.pack(">I", 0)))
+    section = opened(Page(PLACE, data, outside, SMALL))
     for ask in (lambda: section.get(b"00"), lambda: section.scan(Span()), section.first):
         with pytest.raises(PageError) as raised:
             ask()
@@ -291,15 +292,15 @@ def test_a_leaf_that_is_not_there_as_it_was_is_never_empty(spoil: Any) -> None:
 def test_a_leaf_of_another_page_or_family_is_refused(
     place: PageId, family: str, kind: bytes
 ) -> None:
-    beside = Beside()
-    data = filled(40, beside)
+    outside = OutsideValues()
+    data = filled(40, outside)
     place_of_first = LEAVES, struct.pack(">I", 0)
-    ((extent, section),) = read(beside.held[place_of_first])[1]
+    ((extent, section),) = read(outside.values[place_of_first])[1]
     leaf = written(place, [(extent._replace(name=family, format=kind), section)])
-    beside.held[place_of_first] = leaf
+    outside.values[place_of_first] = leaf
     wrong = with_leaf(data, len(leaf), zlib.crc32(leaf))
     with pytest.raises(PageError, match="another page or family") as raised:
-        opened(Page(PLACE, wrong, beside, SMALL)).get(b"00")
+        opened(Page(PLACE, wrong, outside, SMALL)).get(b"00")
     assert raised.value.code == "SM-PAGES-012"
 
 
@@ -317,7 +318,7 @@ def directory(*values: bytes) -> bytes:
     names = [b"%02d" % number for number in range(len(values))]
     sizes = struct.pack(f"<{2 * len(values)}I", *map(len, [*names, *values]))
     section = sizes + b"".join([*names, *values])
-    ((extent, _),) = read(filled(40, Beside()))[1]
+    ((extent, _),) = read(filled(40, OutsideValues()))[1]
     numbers = len(values), 2 * len(values), sum(map(len, values))
     made = extent._replace(entries=numbers[0], key_bytes=numbers[1], value_bytes=numbers[2])
     return written(PLACE, [(made, section)])
@@ -339,7 +340,7 @@ def test_a_directory_that_no_release_has_written_is_damaged(values: tuple[bytes,
 
 @given(st.integers(0, 255))
 def test_flags_that_no_release_has_written_are_refused(flags: int) -> None:
-    data = bytearray(filled(40, Beside()))
+    data = bytearray(filled(40, OutsideValues()))
     data[10 + 26 + 16] = flags
     data[6:10] = struct.pack("<I", zlib.crc32(data[10:]))
     if flags in (0, 4):
@@ -351,8 +352,8 @@ def test_flags_that_no_release_has_written_are_refused(flags: int) -> None:
 
 
 def test_the_bytes_of_a_page_with_leaves_stay_what_they_are() -> None:
-    beside = Beside()
-    data = filled(12, beside, 20)
+    outside = OutsideValues()
+    data = filled(12, outside, 20)
     entries = [(b"%02d" % number, bytes([number]) * 20) for number in range(12)]
     pieces = [entries[:2], entries[2:4], entries[4:7], entries[7:9], entries[9:]]
     described = []
@@ -365,7 +366,7 @@ def test_the_bytes_of_a_page_with_leaves_stay_what_they_are() -> None:
             + sizes + b"".join(key for key, _ in piece) + b"".join(value for _, value in piece)
         )  # fmt: skip
         leaf = b"SMPG" + struct.pack("<HI", 1, zlib.crc32(body)) + body
-        assert beside.held[LEAVES, struct.pack(">I", number)] == leaf
+        assert outside.values[LEAVES, struct.pack(">I", number)] == leaf
         described.append(struct.pack("<IIIIq", number, many, len(leaf), zlib.crc32(leaf), NEVER))
     count = len(pieces)
     body = (
@@ -378,16 +379,16 @@ def test_the_bytes_of_a_page_with_leaves_stay_what_they_are() -> None:
 
 
 def test_keys_before_the_first_leaf_are_found_before_and_after_they_are_written() -> None:
-    beside = Beside()
-    page = Page(PLACE, None, beside, SMALL)
+    outside = OutsideValues()
+    page = Page(PLACE, None, outside, SMALL)
     for number in range(10, 40):
         opened(page).put(b"%02d" % number, bytes(30))
-    page = Page(PLACE, stored(page), beside, SMALL)
+    page = Page(PLACE, stored(page), outside, SMALL)
     for _ in range(2):
         opened(page).put(b"03", b"early")
         assert opened(page).scan(Span(None, b"05")) == [(b"03", b"early")]
         assert opened(page).scan(Span(b"01", b"10", reverse=True)) == [(b"03", b"early")]
-        page = Page(PLACE, stored(page), beside, SMALL)
+        page = Page(PLACE, stored(page), outside, SMALL)
 
 
 ROOMY = Splitting(page=2_000, leaf=1_000)
@@ -397,8 +398,8 @@ ROOMY = Splitting(page=2_000, leaf=1_000)
 def test_leaves_that_become_small_are_joined_with_their_neighbours(
     order: list[int], at_once: int
 ) -> None:
-    beside = Beside()
-    page = Page(PLACE, None, beside, ROOMY)
+    outside = OutsideValues()
+    page = Page(PLACE, None, outside, ROOMY)
     model = {b"%03d" % number: b"%03d" % number * 10 for number in range(200)}
     for key, value in model.items():
         opened(page).put(key, value)
@@ -407,15 +408,15 @@ def test_leaves_that_become_small_are_joined_with_their_neighbours(
     assert len(parts) == 9
     bounds = [sum(parts[:number]) for number in range(9)]
     for first in range(0, len(order), at_once):
-        page = Page(PLACE, data, beside, ROOMY)
+        page = Page(PLACE, data, outside, ROOMY)
         for number in order[first : first + at_once]:
             for key in [b"%03d" % each for each in range(bounds[number], bounds[number + 1])][2:]:
                 opened(page).delete(key)
                 del model[key]
         data = stored(page)
         leaves = leaves_of(data)[FAMILY]
-        assert {struct.pack(">I", leaf.number) for leaf in leaves} == {k for _, k in beside.held}
-        assert held(Page(PLACE, data, beside)) == {
+        assert {struct.pack(">I", leaf.number) for leaf in leaves} == {k for _, k in outside.values}
+        assert held(Page(PLACE, data, outside)) == {
             FAMILY: {key: (value, NEVER) for key, value in model.items()}
         }
     assert len(leaves) <= 3
@@ -423,8 +424,8 @@ def test_leaves_that_become_small_are_joined_with_their_neighbours(
 
 
 def test_every_key_is_in_its_leaf_however_often_the_directory_was_asked() -> None:
-    beside = Beside()
-    page = Page(PLACE, None, beside, SMALL)
+    outside = OutsideValues()
+    page = Page(PLACE, None, outside, SMALL)
     for number in range(0, 200, 2):
         opened(page).put(b"%03d" % number, b"%03d" % number * 10)
     ((extent, section),) = read(stored(page) or b"")[1]

@@ -9,6 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
+from support.page_outside import OutsideValues
 
 from statemigrate.errors import PageError
 from statemigrate.families import Span
@@ -38,23 +39,9 @@ def section(page: Page, family: str) -> Any:
     return page.section(family, FAMILIES[family])
 
 
-class Beside:
-    """What lies outside of a page, in a dictionary."""
-
-    def __init__(self) -> None:
-        self.held: dict[tuple[str, bytes], bytes] = {}
-
-    def get(self, family: str, key: bytes) -> bytes | None:
-        return self.held.get((family, key))
-
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        self.held[family, key] = value
-
-    def delete(self, family: str, key: bytes) -> None:
-        del self.held[family, key]
-
-
-def filled(content: Contents, *, reverse: bool = False, beside: Beside | None = None) -> Page:
+def filled(
+    content: Contents, *, reverse: bool = False, beside: OutsideValues | None = None
+) -> Page:
     page = Page(PLACE, None, beside)
     for family in sorted(content, reverse=reverse):
         for key in sorted(content[family], reverse=reverse):
@@ -105,7 +92,7 @@ def test_changes_are_what_a_dictionary_does(
 
 
 def check_changes(
-    content: Contents, steps: Any, span: Span | None, beside: Beside | None = None
+    content: Contents, steps: Any, span: Span | None, beside: OutsideValues | None = None
 ) -> None:
     begun = filled(content, beside=beside)
     begun.write_outside()
@@ -138,7 +125,7 @@ def check_changes(
 def test_large_values_lie_outside_of_the_page_and_no_others_do(
     content: Contents, steps: Any, entries_a_search: int
 ) -> None:
-    beside = Beside()
+    beside = OutsideValues()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outside, "LARGEST_INSIDE", 1)
         patch.setattr(sections, "_ENTRIES_A_SEARCH", entries_a_search)
@@ -146,7 +133,7 @@ def test_large_values_lie_outside_of_the_page_and_no_others_do(
     last = {family: dict(entries) for family, entries in content.items()}
     for family, key, entry in steps:
         last.setdefault(family, {})[key] = entry
-    assert beside.held == {
+    assert beside.values == {
         (family, key): entry[0]
         for family, entries in last.items()
         for key, entry in entries.items()
@@ -158,7 +145,7 @@ LONG = {"notes": {b"a": (b"x" * (outside.LARGEST_INSIDE + 1), 0), b"b": (b"short
 
 
 def test_the_bytes_of_a_page_with_a_value_outside_stay_what_they_are() -> None:
-    beside = Beside()
+    beside = OutsideValues()
     page = filled(LONG, beside=beside)
     page.write_outside()
     data, value = page.written(), LONG["notes"][b"a"][0]
@@ -169,25 +156,25 @@ def test_the_bytes_of_a_page_with_a_value_outside_stay_what_they_are() -> None:
         + struct.pack("<II", len(value), zlib.crc32(value)) + b"short"
     )  # fmt: skip
     assert data == b"SMPG" + struct.pack("<HI", 1, zlib.crc32(body)) + body
-    assert beside.held == {("notes", b"a"): value}
+    assert beside.values == {("notes", b"a"): value}
 
 
 def test_a_large_value_that_is_not_there_as_it_was_is_never_empty() -> None:
-    beside = Beside()
+    beside = OutsideValues()
     page = filled(LONG, beside=beside)
     page.write_outside()
     data = page.written()
     assert section(Page(PLACE, data), "notes").get(b"b") == b"short"
     with pytest.raises(PageError, match="not read from here"):
         section(Page(PLACE, data), "notes").get(b"a")
-    beside.held["notes", b"a"] = b"x"
+    beside.values["notes", b"a"] = b"x"
     with pytest.raises(PageError, match="not there as it was written") as raised:
         section(Page(PLACE, data, beside), "notes").get(b"a")
     assert (raised.value.expected, raised.value.found) == (
         "65,537 bytes with their checksum",
         "1 other bytes",
     )
-    beside.held.clear()
+    beside.values.clear()
     with pytest.raises(PageError, match="not there as it was written"):
         section(Page(PLACE, data, beside), "notes").scan(Span())
 
@@ -197,7 +184,7 @@ def test_a_value_that_is_larger_than_one_may_be_is_refused_with_its_key(
 ) -> None:
     monkeypatch.setattr(outside, "LARGEST_OUTSIDE", outside.LARGEST_INSIDE)
     with pytest.raises(PageError, match="larger than one may be") as raised:
-        filled(LONG, beside=Beside()).write_outside()
+        filled(LONG, beside=OutsideValues()).write_outside()
     assert "65,537 bytes under the key 61" in str(raised.value.found)
 
 

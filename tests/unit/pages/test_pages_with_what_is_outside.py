@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.page_outside import OutsideValues
 
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.page import Page
@@ -18,24 +19,8 @@ SMALL = Splitting(page=200, leaf=80)
 Outside = dict[tuple[str, bytes], bytes]
 
 
-class Dictionary:
-    """What lies outside of a page."""
-
-    def __init__(self) -> None:
-        self.values: Outside = {}
-
-    def get(self, family: str, key: bytes) -> bytes | None:
-        return self.values.get((family, key))
-
-    def put(self, family: str, key: bytes, value: bytes) -> None:
-        self.values[family, key] = value
-
-    def delete(self, family: str, key: bytes) -> None:
-        del self.values[family, key]
-
-
 def page_of(number: int, entries: int) -> tuple[bytes, Outside]:
-    outside = Dictionary()
+    outside = OutsideValues()
     page = Page(PageId(9, number, KEYS), None, outside, SMALL)
     for each in range(entries):
         page.section("notes", FORMAT).put(b"%03d" % each, b"%d" % number * 20)
