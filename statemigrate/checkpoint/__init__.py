@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from statemigrate.checkpoint.directory import (
         EMBEDDED,
         MEANINGS,
+        OPERATOR_MEANINGS,
         OWN,
         UNFINISHED,
         CheckpointDirectory,
@@ -55,7 +56,8 @@ else:
             "changes": "PartitionChange",
             "damage": "PartitionHashes StateDamage partition_hashes require_state state_damage",
             "directory": (
-                "EMBEDDED MEANINGS OWN UNFINISHED CheckpointDirectory seconds_since time_since"
+                "EMBEDDED MEANINGS OPERATOR_MEANINGS OWN UNFINISHED CheckpointDirectory "
+                "seconds_since time_since"
             ),
             "epochs": "Epoch Fence claim is_listed newest_epoch newest_holder this_driver",
             "shape": "describe",

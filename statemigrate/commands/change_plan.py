@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.configuration import NamedCheckpoint
 from statemigrate.errors import StatemigrateError
 from statemigrate.meaning import PlanItem, PlanStep
+
+if TYPE_CHECKING:
+    from statemigrate.commands.pages_change import PagesChange
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class ChangePlan:
     files. ``stops`` says whether the query stops for longer than a restart, and ``basis`` what the
     times of the steps are from, empty where none is known. ``open_batch`` is begun and not
     committed, as while the query runs: the next start runs it again. It is None without one.
+    ``pages`` are the operators whose pages are to change, and ``takes_other_code`` says that the
+    steps have a rewrite for code that is written for it alone.
     """
 
     checkpoint: str
@@ -34,6 +39,8 @@ class ChangePlan:
     stops: bool = False
     basis: str = ""
     open_batch: int | None = None
+    pages: tuple[PagesChange, ...] = ()
+    takes_other_code: bool = False
 
     @property
     def asks(self) -> bool:

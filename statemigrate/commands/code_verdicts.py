@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from statemigrate.checkpoint.logs import is_avro
 from statemigrate.checkpoint.operators import CheckpointShape
+from statemigrate.commands.compared_pages import ComparedPages
 from statemigrate.commands.new_code import Probed, meaning_of
 from statemigrate.commands.rewrite import plan_for
 from statemigrate.errors import RewriteError, StatemigrateError, UnsupportedError
@@ -20,10 +21,8 @@ from statemigrate.meaning import (
     compare_operators,
     compare_sources,
     compare_states,
-    compare_stores,
 )
 from statemigrate.migration import Lineage
-from statemigrate.pages import PagesRecord, is_marker, variable_of
 from statemigrate.rewrite import RewriteOptions, RewritePlan, WindowFinding, operator_name
 from statemigrate.state import Project
 
@@ -48,22 +47,22 @@ def verdicts_on(
     old: CodeMeaning | None,
     rewrite: RewritePlan | StatemigrateError,
     lineages: Mapping[str, Lineage],
-    pages: Mapping[str, PagesRecord],
+    pages: ComparedPages,
 ) -> Iterator[PlanItem]:
     """The verdict on each source, state and meaning.
 
-    ``old`` is the meaning of the code that wrote the state, None where nothing says it; ``pages``
-    are the records of the checkpoint's operators on pages, by their names.
+    ``old`` is the meaning of the code that wrote the state, None where nothing says it.
     """
-    offsets = shape.offsets[shape.batch].offsets
+    offsets = pages.offsets(shape.offsets[shape.batch].offsets)
     inputs = None if old is None else old.sources
     streams = None if found.plan is None else len(found.plan.schemas)
-    yield from compare_sources(offsets, found.sources, inputs, streams)
+    yield from compare_sources(offsets, pages.sources(found.sources), inputs, streams)
     evolves = is_avro(shape.conf)
-    states = list(
-        compare_operators(shape.operators, found.shape.operators, lineages, evolves=evolves)
-    )
-    states = list(_with_stores_of_pages(states, pages, found.pages, lineages))
+    sides = pages.operators(shape.operators, found.shape.operators)
+    states = [
+        *compare_operators(*sides, lineages, evolves=evolves),
+        *pages.items(lineages),
+    ]
     before = {} if old is None else {each.number: each for each in old.operators}
     stored = {operator_name(each) for each in shape.operators}
     numbers = {operator_name(each): each.number for each in found.shape.operators}
@@ -88,30 +87,6 @@ def verdicts_on(
                     of_windows = [each for each in windows if each.store.startswith(name)]
                     yield from map(partial(_window, operator=name), of_windows)
                 yield _unknown(name)
-
-
-def _with_stores_of_pages(
-    states: Iterable[PlanItem],
-    old: Mapping[str, PagesRecord],
-    new: Mapping[str, PagesRecord],
-    lineages: Mapping[str, Lineage],
-) -> Iterator[PlanItem]:
-    """The states, with the stores that are on pages in place of the variable that has the pages."""
-    on_pages = {variable_of(name): name for name in old if name in new}
-    for each in states:
-        if each.store in on_pages and each.verdict == "same":
-            was, now = (records[on_pages[each.store]] for records in (old, new))
-            columns = [
-                [f"{field['name']} {field['type']}" for field in record.key["fields"]]
-                for record in (was, now)
-            ]
-            if columns[0] != columns[1]:
-                text = f"it was {', '.join(columns[0])}, and is {', '.join(columns[1])}: the query "
-                text += "does not start on pages that were chosen by another key"
-                yield PlanItem(f"{each.operator} key", "cannot", text, each.operator)
-            yield from compare_stores(was.stores, now.stores, lineages, each.operator)
-        elif not (is_marker(each.store) and each.verdict == "same"):
-            yield each
 
 
 def _settled(states: Sequence[PlanItem], known: Sequence[PlanItem]) -> Iterator[PlanItem]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from statemigrate.commands.new_code import NewCode
+    from statemigrate.embedded import QueryParts
 
 
 def plan_of_embedded(
@@ -88,13 +89,16 @@ def plan_of_embedded(
 class _Code:
     """The ``stores`` that code declares, as its first start would record them.
 
-    ``key`` is the type of the grouping key, None where the code is a processor alone, and
-    ``is_migrated`` says whether it is marked by `migrated`.
+    ``key`` is the type of the grouping key and ``partitions`` the number of them, both None where
+    the code is a processor alone. ``is_migrated`` says whether it is marked by `migrated`, and
+    ``expiring`` are the stores that it gives a time to live.
     """
 
     stores: Mapping[str, StoredStore]
     key: StructType | None
+    partitions: int | None
     is_migrated: bool
+    expiring: tuple[str, ...] = ()
 
 
 def _tried(target: NewCode, project: Project, checkpoint: str) -> _Code:
@@ -111,9 +115,10 @@ def _tried(target: NewCode, project: Project, checkpoint: str) -> _Code:
             reference=reference,
         )
     with only_looking():
-        found, key = named_object(reference), None
+        found, key, partitions = named_object(reference), None, None
         if not isinstance(found, type) and not hasattr(found, "handleInputRows"):
-            found, key = _query_of(found, target, project, checkpoint)
+            parts = _query_of(found, target, project, checkpoint)
+            found, key, partitions = parts.processor, parts.schema.key, parts.options.partitions
         declared = code_of(found, reference).declared
     settings: DeploymentSettings = getattr(found, SETTINGS, DeploymentSettings())
     is_migrated = hasattr(found, SETTINGS)
@@ -123,13 +128,12 @@ def _tried(target: NewCode, project: Project, checkpoint: str) -> _Code:
         lineage = lineages.get(each.store)
         own = DeploymentSettings() if lineage is None else settings
         stores[each.store] = plan_store(each, lineage, None, own).stored()
-    return _Code(stores, key, is_migrated)
+    expiring = tuple(each.store for each in declared if each.ttl)
+    return _Code(stores, key, partitions, is_migrated, expiring)
 
 
-def _query_of(
-    function: Any, target: NewCode, project: Project, checkpoint: str
-) -> tuple[Any, StructType]:
-    """The processor and the key of the query that a function makes of empty streams."""
+def _query_of(function: Any, target: NewCode, project: Project, checkpoint: str) -> QueryParts:
+    """The query that a function makes of empty streams."""
     from statemigrate.embedded import EmbeddedQuery, parts_of
     from statemigrate.native import session_of
     from statemigrate.rewrite import call_on_empty_streams, input_schemas
@@ -142,8 +146,7 @@ def _query_of(
             function, Path(folder), session, inputs=target.inputs, reference=reference
         )
         if isinstance(made, EmbeddedQuery):
-            parts = parts_of(made)
-            return parts.processor, parts.schema.key
+            return parts_of(made)
     raise CodeError(
         "SM-CODE-017",
         f"{reference} returns no query of the embedded engine, whose state {checkpoint} has",
@@ -174,6 +177,16 @@ def _with_code(
         else:
             text = f"it was {was}, and is {now}: the query does not start, and no command gives "
             yield PlanItem("key", "cannot", text + "the state of this engine other keys")
+    committed = len(manifest.partitions)
+    if code.partitions not in (None, committed):
+        text = (
+            f"the checkpoint was made with {committed}, and the code asks for {code.partitions}: "
+        )
+        text += "the query does not start, and the number is fixed for the life of a checkpoint"
+        yield PlanItem("partitions", "cannot", text)
+    for store in code.expiring:
+        text = "the code gives its values one: the query does not start, as this engine has none"
+        yield PlanItem(f"{store} time to live", "cannot", text, store=store)
     yield from compare_stores(manifest.stored_stores(), code.stores, lineages)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.operators import CheckpointShape
-from statemigrate.deployment import Call, named_object
+from statemigrate.deployment import Call, Looking, named_object
 from statemigrate.errors import CodeError, RewriteError
 from statemigrate.files import Files, open_files
 from statemigrate.meaning import (
@@ -70,8 +70,9 @@ class Probed:
 
     ``plan`` is what the code's plan means, None where none was seen. ``like`` is the checkpoint
     where one was given. ``calls`` are those by which the code declares operators whose state
-    migrates. ``pages`` are the records of operators on pages, by their names. ``mode`` is the
-    output mode that the code ran in, empty where it did not run.
+    migrates. ``pages`` are the records of operators on pages, by their names, and ``numbers`` how
+    many pages each is to have, where the code says it. ``mode`` is the output mode that the code
+    ran in, empty where it did not run.
     """
 
     shape: CheckpointShape
@@ -80,6 +81,7 @@ class Probed:
     like: Files | None = None
     calls: frozenset[Call] = frozenset()
     pages: Mapping[str, PagesRecord] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
 
     @property
@@ -146,8 +148,7 @@ def _run(
     function = named_object(wanted.code)
     session = session_of(spark, checkpoint)
     seen: list[PlanMeaning] = []
-    calls: set[Call] = set()
-
+    asked: list[Looking] = []
     modes: list[str] = []
 
     def look(stream: DataFrame, mode: str) -> None:
@@ -166,13 +167,15 @@ def _run(
             conf=pinned or {},
             reference=wanted.code,
             look=look,
-            calls=calls,
+            note=asked.append,
         )
         files = open_files(made.as_uri())
         shape = describe(files, 0)
         sources = NewSources.of(shape, probed_inputs(files))
         plan = seen[0] if seen else None
-        return Probed(shape, sources, plan, None, frozenset(calls), records(files), "".join(modes))
+        calls, numbers = frozenset(asked[0].calls), dict(asked[0].pages)
+        mode = "".join(modes)
+        return Probed(shape, sources, plan, None, calls, records(files), numbers, mode)
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:
@@ -296,4 +299,6 @@ def _described(like: Files, pinned: Mapping[str, str] | None) -> Probed:
             next_action="make it with the setting of the old checkpoint, or ask for the new one, "
             f"as in --conf {name}={shape.conf[name]}",
         )
-    return Probed(shape, NewSources.of(shape), like=like, pages=records(like))
+    pages = records(like)
+    numbers = {name: each.pages for name, each in pages.items()}
+    return Probed(shape, NewSources.of(shape), like=like, pages=pages, numbers=numbers)

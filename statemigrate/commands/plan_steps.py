@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statemigrate.checkpoint.operators import CheckpointShape, is_timers
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
+from statemigrate.commands.compared_pages import ComparedPages, change_steps, steps_outside
 from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
 from statemigrate.commands.plan_costs import StateCosts, costs_of
 from statemigrate.commands.script_for_code import changes_of_stores
@@ -23,7 +24,6 @@ from statemigrate.meaning import (
     with_levels,
 )
 from statemigrate.migration import BASE, Lineage
-from statemigrate.pages import PagesRecord, records
 from statemigrate.quoting import argument
 from statemigrate.rewrite import Question, RewritePlan, ScriptedFamily, state_ddl, store_families
 from statemigrate.state import Project
@@ -52,7 +52,7 @@ def planned_for(
     assert found is not None, "code was given"  # noqa: S101
     old = known_before(wanted, shape, project.spark, files)
     rewrite = rewrite_plan(files, shape, found, old, project)
-    pages = {name: each.at(shape.batch) or each for name, each in records(files).items()}
+    pages = ComparedPages.of(files, shape, found, project.lineages, project.spark)
     verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages)
     items = tuple(with_levels(verdicts, rules))
     has_scripts = project.survey is not None
@@ -66,7 +66,7 @@ def planned_for(
         wanted,
         project.lineages,
         has_scripts,
-        costs_of(files, shape, has_pages=bool(pages)) if asks else None,
+        costs_of(files, shape, has_pages=bool(pages.records)) if asks else None,
         pages,
         _rekeyed(shape, found, old, rewrite, project.stores),
     )
@@ -77,6 +77,8 @@ def planned_for(
         steps=made,
         undo=steps.undo,
         stops=steps.stops,
+        pages=pages.changes,
+        takes_other_code=bool(pages.through_variables),
         basis=steps.costs.basis
         if steps.costs is not None and any(each.seconds is not None for each in made)
         else "",
@@ -96,7 +98,7 @@ class _Steps:
     lineages: Mapping[str, Lineage]
     has_scripts: bool
     costs: StateCosts | None
-    pages: Mapping[str, PagesRecord]
+    pages: ComparedPages
     rekeyed: tuple[str, ...]
 
     @property
@@ -131,7 +133,7 @@ class _Steps:
         lineage = self.lineages.get(store)
         found = [
             each.revision
-            for record in self.pages.values()
+            for record in self.pages.records.values()
             if store in record.stores
             for each in record.stores[store].families
             if lineage is not None and each.revision in lineage
@@ -198,6 +200,15 @@ class _Steps:
         return given + (f" --output-mode {self.wanted.mode}" if self.wanted.mode else "")
 
     def _rewriting(self) -> Iterator[PlanStep]:
+        if outside := self.pages.through_variables:
+            yield from steps_outside(outside, self.checkpoint, self.costs)
+            return
+        if self.pages.changes:
+            others = [each for each in self.asking if each.verdict != "unknown"]
+            is_alone = len(others) == len(self.pages.changes)
+            again = "" if is_alone else f"{self._code}{self._known}"
+            yield from change_steps(self.pages.changes, self.checkpoint, self.costs, again)
+            return
         for store in self.rekeyed:
             yield PlanStep(
                 f"Write the script that gives rows of {store} their new keys, and answer each "

@@ -35,6 +35,7 @@ from statemigrate.preview import (
     start_fork,
 )
 from statemigrate.preview import Path as MigrationPath
+from statemigrate.quoting import argument
 from statemigrate.rewrite import RewriteAnswers, RewriteOptions
 from statemigrate.state import Project, StateTables, open_state
 
@@ -123,12 +124,15 @@ class RewriteGiven:
 class Begun:
     """The old and the new code, and the checkpoints that the runs of each begin with.
 
-    ``goes_on`` says that these are what the runs on earlier batches have left.
+    ``rewrites`` are those that come before the new code: with options of their own, or None for
+    the one to the new code. ``goes_on`` says that the checkpoints are what the runs on earlier
+    batches have left.
     """
 
     old: QueryFunction | None
     new: QueryFunction
     path: MigrationPath
+    rewrites: tuple[RewriteOptions | None, ...]
     controls: tuple[Path, ...]
     candidate: Path
     goes_on: bool = False
@@ -169,17 +173,17 @@ class PreviewRuns:
             engine = self.history.engine
             noted = engine.deployed_in(self.material.checkpoint, base.as_uri())
             old = replace(old, deployed=self.state.deployed(noted))
-        path = self._path(base)
+        path, rewrites = self._path(base)
         start = base
         if path == "rewritten":
-            start = self._rewritten(base.as_uri(), self.folder / "candidate-state")
+            start = self._rewritten(base.as_uri(), self.folder / "candidate-state", rewrites)
             point_at_inputs(start, self._lines_of(start))
         if not self.history.engine.compares_meaning:
             # Plan knows the stores; what scripts are missing is known once the query is planned.
             for each in (old, new):
                 if each is not None:
                     codes.check_start(each, base)
-        return Begun(old, new, path, () if old is None else (base, base), start)
+        return Begun(old, new, path, rewrites, () if old is None else (base, base), start)
 
     def made(self, begun: Begun, expectations: Expectations) -> tuple[Preview, Begun]:
         """Run and compare; what the next batches begin with comes along."""
@@ -205,7 +209,7 @@ class PreviewRuns:
         found = tuple(self._compared(own, controls, candidate, settled))
         square = None
         if control is not None and path != "as it is" and not begun.goes_on:
-            square = self._square(control, candidate, path)
+            square = self._square(control, candidate, begun)
         preview = Preview(
             self.material.name,
             new.reference,
@@ -219,7 +223,8 @@ class PreviewRuns:
         )
         return preview, begun.after(controls, candidate)
 
-    def _path(self, base: Path) -> MigrationPath:
+    def _path(self, base: Path) -> tuple[MigrationPath, tuple[RewriteOptions | None, ...]]:
+        """How the state comes to the new code, and the rewrites that this takes."""
         from statemigrate.commands.plan import plan
 
         wanted = self.wanted
@@ -245,9 +250,25 @@ class PreviewRuns:
                 next_action="change the code, or give it a checkpoint of its own",
                 path=self.material.name,
             )
-        if "rewrite" in verdicts:
-            return "rewritten"
-        return "live" if "live" in verdicts else "as it is"
+        if found.takes_other_code:
+            raise UnsupportedError(
+                "SM-PREVIEW-038",
+                f"the state of {self.material.name} takes a rewrite for code without pages before "
+                f"{wanted.code} starts on it",
+                expected="state that is rewritten for the new code itself",
+                found="; ".join(each.text for each in found.items if each.verdict == "rewrite"),
+                next_action=f"`statemigrate plan {argument(self.material.name)} --code "
+                f"{argument(str(wanted.code))}` has the steps: try them on a fork, and start the "
+                "new code there",
+                path=self.material.name,
+            )
+        if "rewrite" not in verdicts:
+            return "live" if "live" in verdicts else "as it is", ()
+        pages = [each.rewrite_options(self.material.name) for each in found.pages]
+        named = {each.name for each in found.pages}
+        others = [each for each in found.items if each.verdict == "rewrite" and each.operator]
+        is_alone = named and all(each.name in named for each in others)
+        return "rewritten", (*pages, *(() if is_alone else (None,)))
 
     def _run(
         self,
@@ -269,22 +290,26 @@ class PreviewRuns:
             progress=steps.next,
         )
 
-    def _rewritten(self, old: str, place: Path) -> Path:
-        """Rewrite a checkpoint for the new code into a new ``place``."""
+    def _rewritten(self, old: str, place: Path, rewrites: Sequence[RewriteOptions | None]) -> Path:
+        """Rewrite a checkpoint for the new code into a new ``place``, in one step or several."""
         from statemigrate.commands.rewrite import rewrite
 
-        rewrite(
-            old,
-            place.as_uri(),
-            target=self.wanted,
-            options=self.given.options,
-            answers=self.given.answers,
-            migrations=self.state.migrations,
-            targets=self.state.targets,
-            stores=self.state.stores,
-            apply=True,
-            spark=self.session,
-        )
+        for number, options in enumerate(rewrites, 1):
+            is_last = number == len(rewrites)
+            new = place if is_last else place.with_name(f"{place.name}-{number}")
+            rewrite(
+                old,
+                new.as_uri(),
+                target=self.wanted if options is None else None,
+                options=self.given.options if options is None else options,
+                answers=self.given.answers,
+                migrations=self.state.migrations,
+                targets=self.state.targets,
+                stores=self.state.stores,
+                apply=True,
+                spark=self.session,
+            )
+            old = new.as_uri()
         return place
 
     def _lines_of(self, place: Path) -> int:
@@ -349,13 +374,13 @@ class PreviewRuns:
             )
 
     def _square(
-        self, control: Replayed, candidate: Replayed, path: MigrationPath
+        self, control: Replayed, candidate: Replayed, begun: Begun
     ) -> tuple[Difference, ...]:
         """The state of the old code migrated after the batches, against the new code's."""
         last = self.history.batches[-1].number
         after = control.checkpoint
-        if path == "rewritten":
-            after = self._rewritten(after, self.folder / "square").as_uri()
+        if begun.path == "rewritten":
+            after = self._rewritten(after, self.folder / "square", begun.rewrites).as_uri()
         scripted = self.state.scripted
         before = self._state(control.checkpoint, last)
         known = {name: before[name].layout.value_names for name in before.stores}

@@ -19,11 +19,13 @@ from statemigrate.commands.new_code import (
     meaning_of,
     probed,
 )
+from statemigrate.commands.pages_change import check_same_pages, pages_changes
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files, open_files
 from statemigrate.meaning import CodeMeaning, compare_facts
 from statemigrate.migration import Lineage
 from statemigrate.native import REWRITING, check_spark_version, read_record, session_of, whole
+from statemigrate.pages import records_at
 from statemigrate.quoting import argument
 from statemigrate.rewrite import (
     AggregateFunction,
@@ -267,6 +269,9 @@ def plan_for(
     ``before`` is what is known of the old code. Raises as `rewrite` does.
     """
     take = answers.take if answers else {}
+    if found is not None:
+        changes = pages_changes(shape, found, records_at(old, shape.batch))
+        check_same_pages(changes, old.location)
     lineages = _lineages(project, shape, take)
     store_scripts = StoreScripts(shape, lineages, read_record(old), project.targets, project.stores)
     of_old = store_scripts.of_old()

@@ -16,6 +16,7 @@ from statemigrate.checkpoint.operators import (
     user_stores,
 )
 from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.pages_change import name_on_pages
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.files import Files, sealed
@@ -29,8 +30,6 @@ from statemigrate.native import (
     folder_of,
     has_control_source,
     is_name,
-    is_pages,
-    name_in,
     record_document,
 )
 from statemigrate.native import RECORD as DEPLOYED
@@ -72,11 +71,12 @@ def paging_plan(
     `UnsupportedError` for state that is none of ``transformWithState``.
     """
     operator = _processor(shape, options.paged)
-    paged, before = _is_paged(operator), _name(operator)
+    known = name_on_pages(operator)
+    paged, before = known is not None, known or ""
     name = before if options.paged_name is None else options.paged_name
     if options.pages:
         _check_name(name, operator, shape)
-    record = _recorded(old, before) if paged else _made(old, operator, shape, lineages, spark)
+    record = record_in(old, operator, shape, lineages, spark)
     _check_without_complements(record)
     if name == before or not options.pages:
         _check_new(record if paged else None, options.pages, old)
@@ -129,14 +129,14 @@ def _processor(shape: CheckpointShape, which: int | str | None) -> OperatorShape
             "for a processor, with --code, and then that checkpoint with --pages",
         )
     if which is None:
-        found = [each for each in processors if _is_paged(each)] or processors
+        found = [each for each in processors if name_on_pages(each) is not None] or processors
     elif isinstance(which, str):
-        found = [each for each in processors if _is_paged(each) and _name(each) == which]
+        found = [each for each in processors if name_on_pages(each) == which]
     else:
         found = [each for each in processors if each.number == which]
     if len(found) == 1:
         return found[0]
-    choices = [_name(each) or str(each.number) for each in processors]
+    choices = [name_on_pages(each) or str(each.number) for each in processors]
     raise RewriteError(
         "SM-PAGES-038",
         f"the query has {len(processors)} transformWithState, and one has to be named"
@@ -150,19 +150,10 @@ def _processor(shape: CheckpointShape, which: int | str | None) -> OperatorShape
     )
 
 
-def _is_paged(operator: OperatorShape) -> bool:
-    return any(map(is_pages, user_stores(operator)))
-
-
-def _name(operator: OperatorShape) -> str:
-    """The name of an operator on pages, empty where it has none."""
-    return name_in(user_stores(operator))
-
-
 def _check_name(name: str, operator: OperatorShape, shape: CheckpointShape) -> None:
     """Raise `RewriteError` for a name that cannot be, or that another operator on pages has."""
-    others = [each for each in shape.operators if each is not operator and _is_paged(each)]
-    taken = [_name(each) for each in others]
+    names = [name_on_pages(each) for each in shape.operators if each is not operator]
+    taken = [each for each in names if each is not None]
     if (name and not is_name(name)) or name in taken:
         raise RewriteError(
             "SM-PAGES-039",
@@ -171,8 +162,8 @@ def _check_name(name: str, operator: OperatorShape, shape: CheckpointShape) -> N
             else "another operator on pages has no name, so this one needs one",
             expected="small letters, digits and underscores, and a name of its own",
             found="; ".join(each or "one without a name" for each in taken) or name,
-            next_action=f"say one: --paged-operator {_name(operator) or operator.number}=NAME, "
-            "which `paged(operator=)` gets too",
+            next_action="say one: --paged-operator "
+            f"{name_on_pages(operator) or operator.number}=NAME, which `paged(operator=)` gets too",
         )
 
 
@@ -190,6 +181,23 @@ def _others(old: Files, record: PagesRecord) -> dict[str, StoreRecord]:
     """What deployments noted of the stores of the query's other operators."""
     own = {*record.stores}
     return {name: each for name, each in read_deployed(old).items() if name not in own}
+
+
+def record_in(
+    old: Files,
+    operator: OperatorShape,
+    shape: CheckpointShape,
+    lineages: Mapping[str, Lineage],
+    spark: SparkSession,
+) -> PagesRecord:
+    """The record of an operator's pages; of one without pages, what it would be with 0 of them.
+
+    Raises `RewriteError` for pages without a record.
+    """
+    name = name_on_pages(operator)
+    if name is None:
+        return _made(old, operator, shape, lineages, spark)
+    return _recorded(old, name)
 
 
 def _recorded(old: Files, operator: str) -> PagesRecord:

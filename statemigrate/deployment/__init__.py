@@ -14,11 +14,13 @@ from statemigrate.faces import make_face
 if TYPE_CHECKING:
     from statemigrate.deployment.code import (
         Copy,
+        Looking,
         is_on_copy,
         is_only_looking,
         is_tried,
         named_object,
         note_call,
+        note_pages,
         only_looking,
         query_checkpoint,
         running_on_copy,
@@ -67,8 +69,8 @@ else:
         {
             "deployment_checks": "check_expiry check_scripted check_scripts check_targets",
             "code": (
-                "Copy is_on_copy is_only_looking is_tried named_object note_call only_looking "
-                "query_checkpoint running_on_copy settings_for_query"
+                "Copy Looking is_on_copy is_only_looking is_tried named_object note_call "
+                "note_pages only_looking query_checkpoint running_on_copy settings_for_query"
             ),
             "store_plan": (
                 "StorePlan access_for dual_access fitting_lineages live_path "

@@ -57,10 +57,15 @@ def named_object(reference: str) -> Any:
 
 @dataclass(frozen=True)
 class Looking:
-    """A look at code: the checkpoint that it gets, and the functions of ours that it calls."""
+    """A look at code: the checkpoint that it gets, and what it asks of functions of ours.
+
+    ``calls`` are those that declare an operator. ``pages`` has the number of pages by the name of
+    an operator, where the code gives one.
+    """
 
     checkpoint: str | None = None
     calls: set[Call] = field(default_factory=set)
+    pages: dict[str, int] = field(default_factory=dict)
 
 
 _LOOKING: ContextVar[Looking | None] = ContextVar("statemigrate_looking", default=None)
@@ -148,3 +153,10 @@ def note_call(call: Call) -> None:
     looking = _LOOKING.get()
     if looking is not None:
         looking.calls.add(call)
+
+
+def note_pages(operator: str, pages: int) -> None:
+    """Note the number of pages that code gives for an operator, if it is only looked at."""
+    looking = _LOOKING.get()
+    if looking is not None:
+        looking.pages[operator] = pages

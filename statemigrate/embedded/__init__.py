@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
     from statemigrate.embedded.processes import cores, shared_out
     from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.embedded.query import EmbeddedQuery, RunningQuery, parts_of
+    from statemigrate.embedded.query import EmbeddedQuery, QueryParts, RunningQuery, parts_of
     from statemigrate.embedded.query_trial import QueryTrial
     from statemigrate.embedded.repair import (
         SET_ASIDE,
@@ -56,7 +56,7 @@ else:
             "embedded_options": "EmbeddedOptions",
             "processes": "cores shared_out",
             "progress": "BatchProgress",
-            "query": "EmbeddedQuery RunningQuery parts_of",
+            "query": "EmbeddedQuery QueryParts RunningQuery parts_of",
             "repair": "SET_ASIDE DamagedFile Inspection Remade StoppedRepair locked_for_repair",
             "query_trial": "QueryTrial",
             "versions": "read_manifest require_stopped retained_versions",

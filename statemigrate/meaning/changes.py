@@ -73,9 +73,25 @@ def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[Pla
             rule="meaning",
         )
         old, new = _without_bytecode(old), _without_bytecode(new)
+    if _is_on_pages(old) != _is_on_pages(new):
+        old, new = _keys_as_of_pages(old), _keys_as_of_pages(new)
     yield from _keys(old, new)
     yield from _functions(old, new)
     yield from compare_facts(old, new)
+
+
+def _is_on_pages(operator: OperatorMeaning) -> bool:
+    from statemigrate.pages import BUCKET
+
+    return any(each.name == BUCKET for each in operator.keys)
+
+
+def _keys_as_of_pages(operator: OperatorMeaning) -> OperatorMeaning:
+    """An operator with what its keys are computed from as pages have it: as one fact."""
+    if _is_on_pages(operator):
+        return replace(operator, keys=())
+    key = OperatorFact("key", ", ".join(each.expression for each in operator.keys))
+    return replace(operator, keys=(), facts=(*operator.facts, key))
 
 
 def _texts(operator: OperatorMeaning) -> Iterator[str]:

@@ -8,14 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from statemigrate.checkpoint import MEANINGS, CheckpointDirectory
+from statemigrate.checkpoint import MEANINGS, OPERATOR_MEANINGS, CheckpointDirectory
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files, document_checksum, open_files
 from statemigrate.meaning.changes import compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
 from statemigrate.meaning.plan_items import PlanItem
 from statemigrate.meaning.recorded import (
-    OPERATORS,
     Accepted,
     MeaningRecord,
     forget_later,
@@ -122,7 +121,7 @@ def guard_operator(
     """
     if not hasattr(stream, "_jdf"):
         return
-    files, folder = open_files(checkpoint, stream.sparkSession), f"{OPERATORS}/{name}"
+    files, folder = open_files(checkpoint, stream.sparkSession), f"{OPERATOR_MEANINGS}/{name}"
     committed = CheckpointDirectory(files).last_commit()
     try:
         meaning = stream_meaning(stream, mode)

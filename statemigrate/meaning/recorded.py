@@ -33,10 +33,6 @@ _SHAPE = {
 }
 
 
-OPERATORS = "statemigrate/operator-meaning"
-"""The folder of the records of single operators, which `stateful` writes: a folder for each."""
-
-
 @dataclass(frozen=True)
 class Accepted:
     """A change by its ``name``, what it is in ``text``, and the ``reason`` why it is meant."""

@@ -31,6 +31,14 @@ def compare_states(
     if not (was.state and now.state):
         return
     is_live = kind_of(now.kind).has_variables
+    pages = [_pages(each) for each in (was, now)]
+    if is_live and pages[0] != pages[1]:
+        text = (
+            f"its state was in {pages[0]}, and is in {pages[1]}: the query does not start before "
+        )
+        text += "a rewrite with --pages or --no-pages has moved it"
+        yield PlanItem(f"{now.name} pages", "rewrite", text, now.name)
+        return
     if is_live:
         yield from _other_revisions(was, now)
     for name in [*now.state, *(each for each in was.state if each not in now.state)]:
@@ -41,6 +49,16 @@ def compare_states(
             yield _alone(name, now.name, is_new=old is None, is_live=is_live)
         else:
             yield from _changed(name, old, new, now, of_one_release=of_one_release)
+
+
+def _pages(operator: OperatorMeaning) -> str:
+    """Where an operator has its state."""
+    from statemigrate.native import is_pages, name_in
+
+    if not any(map(is_pages, operator.state)):
+        return "variables of Spark's"
+    name = name_in(operator.state)
+    return f"pages named {name}" if name else "pages"
 
 
 def _other_revisions(was: OperatorMeaning, now: OperatorMeaning) -> Iterator[PlanItem]:

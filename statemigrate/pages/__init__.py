@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from statemigrate.pages.packed_rows import BUCKET, PACKED_COLUMNS, arrow_schema, pack
     from statemigrate.pages.page import OpenSection, Page
     from statemigrate.pages.page_families import fingerprint
-    from statemigrate.pages.pages_startup import check_recorded, record_of
+    from statemigrate.pages.pages_startup import check_recorded, number_missing, record_of
     from statemigrate.pages.query import run_on_pages
     from statemigrate.pages.record import (
         RECORD,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         record_document,
         record_name,
         records,
+        records_at,
         variable_of,
     )
     from statemigrate.pages.value import LargeValues
@@ -61,10 +62,11 @@ else:
             "query": "run_on_pages",
             "record": (
                 "RECORD RECORDS SCHEMA VARIABLE PagesRecord is_large is_marker is_paged "
-                "large_of read_pages_record record_document record_name records variable_of"
+                "large_of read_pages_record record_document record_name records records_at "
+                "variable_of"
             ),
             "packed_rows": "BUCKET PACKED_COLUMNS arrow_schema pack",
-            "pages_startup": "check_recorded record_of",
+            "pages_startup": "check_recorded number_missing record_of",
             "value": "LargeValues",
             "visit": "key_fingerprint",
         },

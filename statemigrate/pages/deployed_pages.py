@@ -175,9 +175,8 @@ class PagedHandle(DualAccessHandle):
 
 
 _REWRITES = (
-    "Spark fixes it with the first batch, so that for a checkpoint with batches the query is "
-    "stopped and `statemigrate rewrite` run three times: with --no-pages; with --code for a "
-    "transformWithState of that timeMode; and with --pages"
+    "Spark fixes it with the first batch, so that a checkpoint with batches is rewritten first: "
+    "`statemigrate plan CHECKPOINT --code MODULE:FUNCTION` has the steps"
 )
 """How a paged query comes to another time mode."""
 

@@ -12,6 +12,7 @@ from statemigrate.deployment import (
     DeploymentSettings,
     is_on_copy,
     is_only_looking,
+    note_pages,
     query_checkpoint,
 )
 from statemigrate.errors import StartupError, UnsupportedError
@@ -67,6 +68,7 @@ def run_on_pages(  # noqa: PLR0913 - groupBy and transformWithState have as many
     """The output of a ``StatefulProcessor`` on pages, as `statemigrate.paged` says."""
     check_spark_version(_OLDEST, "keep state in pages")
     checkpoint = query_checkpoint(str(checkpoint))
+    asked = pages
     if pages is None and is_only_looking():
         # The number is the checkpoint's, which code that is tried out does not see.
         pages = 1
@@ -75,6 +77,8 @@ def run_on_pages(  # noqa: PLR0913 - groupBy and transformWithState have as many
     key = grouping_key(stream.schema, columns, argument="by")
     _check_pages(pages)
     name = _checked_name(operator)
+    if asked is not None:
+        note_pages(name, asked)
     _check_processor(processor)
     mode = _time_mode(timeMode, stream)
     # Before pages are read, which workers do.

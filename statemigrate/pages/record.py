@@ -146,6 +146,11 @@ def records(files: Files) -> dict[str, PagesRecord]:
     return {name: each for name, each in found.items() if each is not None}
 
 
+def records_at(files: Files, batch: int) -> dict[str, PagesRecord]:
+    """The same as they were when a batch was committed, as far as that is known."""
+    return {name: each.at(batch) or each for name, each in records(files).items()}
+
+
 def is_marker(variable: str) -> bool:
     """Whether a state variable tells of pages, or has them, and so is none of a user's."""
     return is_pages(variable) or is_large(variable) or variable == GUARD

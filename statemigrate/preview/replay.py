@@ -120,6 +120,9 @@ def start_fork(files: Files, history: History, folder: Path) -> Path:
     """Copy the state before the batches to ``folder``."""
     history.engine.fork(files, folder, history.before.number)
     point_at_inputs(folder, len(history.sources))
+    for number in range(len(set(history.folders.values()))):
+        # Fewer of them than lines are a query that reads one stream in several places.
+        _empty_source_log(folder, number)
     return folder
 
 
@@ -131,6 +134,9 @@ def copy_fork(fork: Path, place: Path) -> Path:
         own = each.rooted_at(uri_of(files)).data
         if own != each.data:
             files.replace(each.path, own)
+            # What Spark has written has a checksum next to it, which is that of the other content.
+            folder, _, name = each.path.rpartition("/")
+            files.delete([f"{folder}/.{name}.crc"])
     return place
 
 
@@ -361,6 +367,13 @@ def _other_source(code: QueryFunction, found: str) -> CodeError:
     )
 
 
+def _empty_source_log(folder: Path, number: int) -> Path:
+    log = folder / "sources" / str(number)
+    log.mkdir(parents=True)
+    (log / "0").write_text("v1")
+    return log
+
+
 def _write_source_logs(
     folder: Path, places: Mapping[int, str], recorded: Mapping[str, RecordedInput]
 ) -> None:
@@ -369,9 +382,7 @@ def _write_source_logs(
     ``places`` has by the number of Spark's source the recorded one.
     """
     for number, source in places.items():
-        log = folder / "sources" / str(number)
-        log.mkdir(parents=True)
-        (log / "0").write_text("v1")
+        log = _empty_source_log(folder, number)
         if source not in recorded:
             continue
         for position, batch in enumerate(recorded[source].batches, 1):

@@ -142,13 +142,22 @@ class Derivation:
 
     def _pairs(self) -> Iterator[Pair]:
         """The operators that go on, old and new, with their families that have old rows."""
-        old = {name: each for each in self.before.operators for name, _ in store_families(each)}
+        old = {
+            (number, name): each
+            for each in self.before.operators
+            for name, _ in store_families(each)
+            # An older report does not say which operator it was.
+            for number in (None, each.number)
+        }
         for new in self.after.operators:
             names = {name for name, _ in store_families(new)}
             families = [
                 each
                 for each in self.report.families
-                if each.name in names and each.read is not None and {*each.read_of} <= {*old}
+                if each.name in names
+                and each.operator in (None, new.number)
+                and each.read is not None
+                and {(each.old_operator, name) for name in each.read_of} <= {*old}
             ]
             if families:
                 # Their rows are counted with the pages that they belong to.
@@ -158,7 +167,9 @@ class Derivation:
                     for each in (self.report.families if is_made else ())
                     if is_large(each.name) and each.name in names
                 ]
-                yield old[next(iter(families[0].read_of))], new, [*families, *large_values]
+                first = families[0]
+                begun = old[first.old_operator, next(iter(first.read_of))]
+                yield begun, new, [*families, *large_values]
 
     def _of_operator(
         self, old: OperatorShape, new: OperatorShape, families: Mapping[str, FamilyReport]

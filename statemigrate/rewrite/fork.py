@@ -17,6 +17,7 @@ from pathlib import Path
 from statemigrate.checkpoint import (
     EMBEDDED,
     MEANINGS,
+    OPERATOR_MEANINGS,
     OWN,
     CheckpointDirectory,
     describe,
@@ -153,7 +154,7 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
         return OwnFiles(tuple(names))
     later = {name for folder in _adoptions(old, names, batch) for name in _below(names, folder)}
     later |= of_later(old, names, batch)
-    later |= {f"{MEANINGS}/{each}" for each in batches_in(names_in(old, MEANINGS)) if each > batch}
+    later |= _later_meanings(names, batch)
     control = {name for name in names if name.startswith(f"{CONTROL}/")}
     written, left = _record(old, batch) if RECORD in names else ({}, [])
     records = _pages_records(old, names, batch)
@@ -167,6 +168,12 @@ def own_files(old: Files, batch: int, *, is_last: bool) -> OwnFiles:
         left = [*left, "the plan of a backfill: `statemigrate backfill` makes another"]
     kept = [name for name in names if name not in {RECORD, *later, *control, *records}]
     return OwnFiles(tuple(kept), written, tuple(left))
+
+
+def _later_meanings(names: Iterable[str], batch: int) -> set[str]:
+    """The records of starts after the batch: they would be in force again once it has as many."""
+    own = (each for each in names if each.startswith((f"{MEANINGS}/", f"{OPERATOR_MEANINGS}/")))
+    return {each for each in own if max(batches_in([each.rpartition("/")[2]]), default=0) > batch}
 
 
 def _record(old: Files, batch: int) -> tuple[dict[str, bytes], list[str]]:

@@ -177,7 +177,7 @@ class OperatorRun:
     def _report(
         self, family: FamilyPlan, parts: dict[str, FamilySurvey], written: dict[int, RowsChecksum]
     ) -> FamilyReport:
-        total = sum(written.values(), RowsChecksum())
+        total, operator = sum(written.values(), RowsChecksum()), self.operator
         found = {name: each.total for name, each in parts.items()}
         read = sum(found.values(), Checksum()) if found else None
         return FamilyReport(
@@ -189,6 +189,7 @@ class OperatorRun:
             0 if read is None else read.count - total.origins,
             ",".join(found),
             found if len(found) > 1 else {},
+            *(None if each is None else each.number for each in (operator.new, operator.old)),
         )
 
     def left(self) -> dict[str, Checksum]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from statemigrate.checkpoint import MEANINGS, OWN, CheckpointDirectory
+from statemigrate.checkpoint import MEANINGS, OPERATOR_MEANINGS, OWN, CheckpointDirectory
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files, check_shape, sealed, understood, unsealed
 from statemigrate.native import RECORD, check_readable, read_record, record_document
@@ -129,7 +129,9 @@ class OldCheckpoint:
         layout = plan.layout
         for name in own.copied:
             is_left = layout is not None and name.startswith(layout.left)
-            is_left |= self.meaning is not None and name.startswith(f"{MEANINGS}/")
+            is_left |= self.meaning is not None and name.startswith(
+                (f"{MEANINGS}/", f"{OPERATOR_MEANINGS}/")
+            )
             if not (_is_of_a_rewrite(name) or is_left or (noted and name == RECORD)):
                 yield name, self.files.get(name, most=_LARGEST)
         yield from own.written.items()

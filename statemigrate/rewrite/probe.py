@@ -25,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.logs import files_taken, folders_in
 from statemigrate.checkpoint.operators import OperatorShape
-from statemigrate.deployment import VARIABLE_KINDS, Call, Kind, only_looking
+from statemigrate.deployment import VARIABLE_KINDS, Kind, Looking, only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
 from statemigrate.files import Files, open_files
 from statemigrate.formats import Struct
@@ -238,12 +238,12 @@ def run_probe(  # noqa: PLR0913 - all but three by name
     conf: Mapping[str, str] | None = None,
     reference: str = "",
     look: Callable[[DataFrame, str], None] | None = None,
-    calls: set[Call] | None = None,
+    note: Callable[[Looking], None] | None = None,
 ) -> Path:
     """Run the ``function`` in an empty ``folder``; return the checkpoint that it made.
 
     The stream is given to ``look`` with its output mode once the query has run its batch.
-    ``calls`` gets those of our functions that declare an operator.
+    ``note`` gets what the code asks of our functions.
 
     ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`; ``mode``
     is the output mode, the first that Spark takes unless given; ``conf`` has settings as they are
@@ -251,12 +251,12 @@ def run_probe(  # noqa: PLR0913 - all but three by name
     """
     name = reference or getattr(function, "__qualname__", repr(function))
     checkpoint = folder / "checkpoint"
-    made, called = call_on_empty_streams(
+    made, looking = call_on_empty_streams(
         function, folder, spark, inputs=inputs, conf=conf, reference=name
     )
     result = _stream(made, name)
-    if calls is not None:
-        calls |= called
+    if note is not None:
+        note(looking)
     query, taken = _started(result, checkpoint, (mode,) if mode else _MODES, name)
     try:
         _first_batch(query, checkpoint, name)
@@ -275,8 +275,8 @@ def call_on_empty_streams(
     inputs: Mapping[str, Schema] | None = None,
     conf: Mapping[str, str] | None = None,
     reference: str = "",
-) -> tuple[Any, set[Call]]:
-    """What the ``function`` makes of empty streams, and which of our functions it calls.
+) -> tuple[Any, Looking]:
+    """What the ``function`` makes of empty streams, and what it asks of our functions.
 
     The parameters are those of `run_probe`. Code of ours takes ``folder/checkpoint`` for the
     query's. Raises `CodeError` for what is no such function, and where it fails.
@@ -295,7 +295,7 @@ def call_on_empty_streams(
             raise _failed(
                 "SM-CODE-013", reference, "does not run on empty streams", cause
             ) from cause
-    return made, looking.calls
+    return made, looking
 
 
 def probed_inputs(files: Files) -> dict[str, str]:

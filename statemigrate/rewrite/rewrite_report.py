@@ -34,6 +34,8 @@ _FAMILY = {
     "dropped": int,
     "source": str,
     "parts": Maybe(Table(_SUM), missing=True),
+    "operator": Maybe(int, missing=True),
+    "old_operator": Maybe(int, missing=True),
 }
 _SCRIPTS = {"store": str, "target": str, "applied": Table(str)}
 _SHAPE = {
@@ -95,6 +97,9 @@ class FamilyReport:
     ``source`` is how users call the old one; where there are several, ``parts`` has what was read
     of each. ``read`` is None for one without old rows. Every row read was written, ``merged`` into
     another by a rule that the author gave, or ``dropped`` by one.
+
+    ``operator`` and ``old_operator`` are Spark's numbers of the operators that have the new one and
+    the old ones: several may have a family of this name. They are None in older reports.
     """
 
     name: str
@@ -105,6 +110,8 @@ class FamilyReport:
     dropped: int = 0
     source: str = ""
     parts: dict[str, Checksum] = field(default_factory=dict)
+    operator: int | None = None
+    old_operator: int | None = None
 
     @property
     def read_of(self) -> dict[str, Checksum]:
@@ -249,8 +256,9 @@ def read_family(each: dict[str, Any]) -> FamilyReport:
     written = {int(number): _checksum(total) for number, total in each["written"].items()}
     read = None if each["read"] is None else _checksum(each["read"])
     parts = {name: _checksum(of) for name, of in (each.get("parts") or {}).items()}
-    counts = each["merged"], each["dropped"]
-    return FamilyReport(each["name"], each["change"], read, written, *counts, each["source"], parts)
+    rest = each["merged"], each["dropped"], each["source"], parts
+    operators = each.get("operator"), each.get("old_operator")
+    return FamilyReport(each["name"], each["change"], read, written, *rest, *operators)
 
 
 def family_json(each: FamilyReport) -> dict[str, Any]:
@@ -264,6 +272,8 @@ def family_json(each: FamilyReport) -> dict[str, Any]:
         "dropped": each.dropped,
         "source": each.source,
         "parts": {name: _sum_json(of) for name, of in each.parts.items()},
+        "operator": each.operator,
+        "old_operator": each.old_operator,
     }
 
 

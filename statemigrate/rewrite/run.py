@@ -121,13 +121,14 @@ def check_written(plan: RewritePlan, report: RewriteReport, reader: StateReader)
     Raises `RewriteError` where a row is missing, another one, or not in the partition where Spark
     would look for it; and where a script makes windows that the new code does not.
     """
-    families = {each.name: each for each in report.families}
+    families = {(each.operator, each.name): each for each in report.families}
     for operator in plan.operators:
         for family in operator.families:
             if operator.new is not None and not isinstance(family, DerivedFamily):
                 rows = reader.rows(operator.new, family.new)
                 found = survey(rows, operator.new, family.new, family.name)
-                problem = next(_differences(families[family.name], found.partitions), None)
+                written = families[operator.new.number, family.name]
+                problem = next(_differences(written, found.partitions), None)
                 if problem is not None:
                     raise problem
     unchanged = [each.new for each in plan.operators if each.new is not None]

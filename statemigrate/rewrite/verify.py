@@ -140,7 +140,7 @@ def _verified(report: RewriteReport, found: Sequence[Found]) -> Verified:
 
 def _of_restored(restored: Mapping[str, RestoredFamily], report: RewriteReport) -> Iterator[Found]:
     """What was forgotten: whether each row that was found came back, or gave way by a rule."""
-    written = _expected_of_new(report)
+    written = {each.name: each.total for each in report.families}
     for name, each in restored.items():
         parts = f"{each.live.count:,} with newer values + {each.deleted.count:,} deleted since"
         total = each.restored + each.live + each.deleted
@@ -194,25 +194,33 @@ def _check_query(before: CheckpointShape, report: RewriteReport, old: Files) -> 
         )
 
 
-def _expected_of_old(report: RewriteReport) -> dict[str, Checksum]:
-    read = {name: of for each in report.families for name, of in each.read_of.items()}
-    return {**read, **report.gone}
+Expected = Mapping[tuple[int | None, str], Checksum]
+"""What was noted of a family, by its operator, None if that was not noted, and by its name."""
 
 
-def _expected_of_new(report: RewriteReport) -> dict[str, Checksum]:
-    return {each.name: each.total for each in report.families}
+def _expected_of_old(report: RewriteReport) -> Expected:
+    read = {
+        (each.old_operator, name): of
+        for each in report.families
+        for name, of in each.read_of.items()
+    }
+    return {**{(None, name): of for name, of in report.gone.items()}, **read}
+
+
+def _expected_of_new(report: RewriteReport) -> Expected:
+    return {(each.operator, each.name): each.total for each in report.families}
 
 
 def _compared(
     which: str,
     shape: CheckpointShape,
     reader: RowReader,
-    expected: dict[str, Checksum],
+    expected: Expected,
     state: LoadedState,
 ) -> Iterator[Found]:
     for operator in shape.operators:
         for name, place in store_families(operator):
-            noted = expected.get(name)
+            noted = expected.get((operator.number, name), expected.get((None, name)))
             if noted is None:
                 yield Found(f"{which} {name}: the rewrite noted nothing of it", "problem")
                 continue

@@ -287,6 +287,8 @@ OWN = {
     "self._option",
     "self._files.option",
     "self._code",
+    "again",
+    "each.options",
     "self._known",
     "self._again",
     "known",

@@ -30,7 +30,12 @@ def changes(spark, tmp_path):
     rows = spark.readStream.schema("k STRING, region STRING, v BIGINT, at TIMESTAMP")
     stream = rows.json(f"{tmp_path}/in").withWatermark("at", "1 hour")
 
-    def meaning(change, by, mode):
+    def meaning(change, by, mode, pages=True):
+        if not pages:
+            grouped = change(stream).groupBy(by)
+            return stream_meaning(
+                grouped.transformWithState(Totals(), "k STRING", "Update", mode), "update"
+            )
         with only_looking((tmp_path / "probe").as_uri()):
             result = paged(
                 change(stream),
@@ -43,8 +48,8 @@ def changes(spark, tmp_path):
             )
         return stream_meaning(result, "update")
 
-    def changes(change, by="k", mode="None"):
-        both = meaning(lambda same: same, "k", mode), meaning(change, by, mode)
+    def changes(change, by="k", mode="None", pages=(True, True)):
+        both = meaning(lambda same: same, "k", mode, pages[0]), meaning(change, by, mode, pages[1])
         found = list(compare_code(*both))
         return [(each.rule, each.verdict) for each in found]
 
@@ -58,6 +63,18 @@ def test_another_key_on_pages_is_noticed(changes, mode):
     upper = changes(lambda rows: rows.withColumn("k", F.upper("k")), mode=mode)
     assert set(upper) == {("key", "unnoticed"), ("column", "unnoticed")}, upper
     assert ("key", "unnoticed") in changes(lambda rows: rows, by="region", mode=mode)
+
+
+@pytest.mark.long(weight=1 / 3)
+@pytest.mark.parametrize("pages", [(True, False), (False, True)], ids=["out", "in"])
+def test_a_key_is_compared_when_state_comes_into_pages_or_out_of_them(changes, pages):
+    moved = [("", "rewrite")]
+    assert changes(lambda rows: rows, pages=pages) == moved
+    upper = changes(lambda rows: rows.withColumn("k", F.upper("k")), pages=pages)
+    assert ("key", "unnoticed") in upper
+    assert ("key", "unnoticed") in changes(lambda rows: rows, by="region", pages=pages)
+    filtered = changes(lambda rows: rows.where("v > 1"), pages=pages)
+    assert filtered == [*moved, ("filter", "unnoticed")]
 
 
 @pytest.mark.long(weight=1 / 3)

@@ -1,10 +1,12 @@
 """A fork of an earlier batch knows of its pages what was true then, and nothing that came later."""
 
 import pytest
-from tally import AMOUNTS, CENTS
+from paged_pipeline import PagedPipeline
+from tally import AMOUNTS, CENTS, CentsTally, batch
 from two_paged import SEEN, Counts, Model, NewCounts, NewTally, Tally, TwoPaged, write_scripts
 
 from statemigrate import fork, migrated, status
+from statemigrate.errors import StartupError
 from statemigrate.files.open import open_files
 from statemigrate.pages.record import records
 
@@ -46,3 +48,24 @@ def test_a_fork_of_a_batch_before_a_migration_is_at_the_revision_of_that_batch(
     forked.deploy_natively((Tally(), Counts()))
     assert forked.values("tally", None, "") == model.old_tallies()
     assert forked.values("counts", None, "counts") == model.old_counts()
+
+
+def test_a_fork_of_an_earlier_batch_has_what_its_operator_meant_then(spark, tmp_path):
+    pipeline = PagedPipeline(spark, tmp_path / "pipeline")
+    pipeline.feed(batch("first", range(4)))
+    pipeline.deploy_natively(CentsTally())
+    rows = pipeline.stream()
+    pipeline.feed(batch("second", range(4)))
+    with pytest.raises(StartupError) as raised:
+        pipeline.deploy_natively(CentsTally(), rows.where("cents > 7"))
+    pipeline.more = {"accept": dict.fromkeys(raised.value.data["accept"], "small ones are noise")}
+    pipeline.deploy_natively(CentsTally(), rows.where("cents > 7"))
+    copy = tmp_path / "fork"
+    fork(pipeline.checkpoint, copy, at_batch=0)
+    pipeline.more, pipeline.checkpoint_directory = {}, copy
+    records = copy / "statemigrate/operator-meaning/pages"
+    assert [each.name for each in records.glob("[0-9]*")] == ["0"]
+    pipeline.deploy_natively(CentsTally())
+    # It has as many batches now as the original, which another filter was accepted for.
+    pipeline.feed(batch("third", range(4)))
+    pipeline.deploy_natively(CentsTally())

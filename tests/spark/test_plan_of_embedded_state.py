@@ -128,6 +128,23 @@ def test_a_function_that_makes_the_query_says_its_key_too(planned):
     assert commands(found) == []
 
 
+class Living(CentsTally):
+    """Its values are to expire, which this engine does not have."""
+
+    def init(self, handle):
+        self.state = handle.getValueState("tally", self.ddl, ttlDurationMs=60_000)
+
+
+def test_what_the_start_refuses_is_in_the_plan(planned):
+    found = planned(Living, migrations=None)
+    assert verdicts(found) == {"tally": "same", "tally time to live": "cannot"}
+    options = planned.pipeline.options
+    planned.pipeline.options = lambda **given: options(partitions=5, **given)
+    found = planned(query_of(planned, CentsTally), migrations=None)
+    assert verdicts(found)["partitions"] == "cannot"
+    assert commands(found) == []
+
+
 def test_scripts_alone_say_how_far_they_lead(planned):
     checkpoint = planned.pipeline.checkpoint
     found = plan(str(checkpoint), migrations=planned.folder)
