@@ -10,6 +10,7 @@ from statemigrate.checkpoint.logs import is_avro
 from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.commands.compared_pages import ComparedPages
 from statemigrate.commands.new_code import Probed, meaning_of
+from statemigrate.commands.pages_change import check_same_pages
 from statemigrate.commands.rewrite import plan_for
 from statemigrate.errors import RewriteError, StatemigrateError, UnsupportedError
 from statemigrate.files import Files
@@ -33,9 +34,11 @@ def rewrite_plan(
     found: Probed,
     old: CodeMeaning | None,
     project: Project,
+    pages: ComparedPages,
 ) -> RewritePlan | StatemigrateError:
     """The plan of a rewrite to the new code, or why there is none."""
     try:
+        check_same_pages(pages.changes, files.location)
         return plan_for(files, shape, found, old, RewriteOptions(), None, project)
     except (RewriteError, UnsupportedError) as error:
         return error

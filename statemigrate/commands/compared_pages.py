@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint.logs import Offsets
 from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape, kind_of
 from statemigrate.commands.new_code import Probed
-from statemigrate.commands.pages_change import PagesChange, name_on_pages, pages_changes
+from statemigrate.commands.pages_change import (
+    PagesChange,
+    is_only_processor,
+    name_on_pages,
+    pages_changes,
+)
 from statemigrate.commands.plan_costs import StateCosts
-from statemigrate.commands.rewrite_pages import record_in
+from statemigrate.commands.rewrite_pages import record_of_variables
 from statemigrate.files import Files
 from statemigrate.meaning import PlanItem, PlanStep, compare_stores
 from statemigrate.migration import Lineage
@@ -90,7 +95,7 @@ class ComparedPages:
         lineages: Mapping[str, Lineage],
         spark: Spark,
     ) -> ComparedPages:
-        """Those of a checkpoint, and of what was ``found`` of the code. Raises as `record_in`."""
+        """Those of a checkpoint, and of what was ``found`` of the code."""
         known = records_at(files, shape.batch)
         changes = pages_changes(shape, found, known)
         after = {each.number: each for each in found.shape.operators}
@@ -103,7 +108,7 @@ class ComparedPages:
             was = name_on_pages(each)
             if was is None and kind_of(each.name).has_variables:
                 session = session_of(spark, files.location)
-                made = record_in(files, each, shape, lineages, session)
+                made = record_of_variables(files, each, shape, lineages, session)
                 pairs[each.number] = _PagedPair(each, new, made, now)
             elif was in known:
                 pairs[each.number] = _PagedPair(each, new, known[was], now)
@@ -118,8 +123,7 @@ class ComparedPages:
             for each in leaving
         }
         gone = _gone(files, shape.offsets[shape.batch].offsets, leaving)
-        is_alone = sum(kind_of(each.name).has_variables for each in shape.operators) == 1
-        return cls(known, changes, pairs, outside, gone, is_alone)
+        return cls(known, changes, pairs, outside, gone, is_only_processor(shape))
 
     @property
     def through_variables(self) -> tuple[PagesChange, ...]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape, kind_of, user_stores
 from statemigrate.commands.new_code import Probed
 from statemigrate.errors import RewriteError
-from statemigrate.native import is_pages, name_in
+from statemigrate.meaning import described_pages
+from statemigrate.native import pages_name
 from statemigrate.pages import PagesRecord, number_missing
 from statemigrate.quoting import argument
 from statemigrate.rewrite import RewriteOptions, operator_name
@@ -53,12 +54,12 @@ class PagesChange:
     @property
     def found(self) -> str:
         """What the checkpoint has."""
-        return "a function's groups" if self.is_function else _described(self.was, self.held)
+        return "a function's groups" if self.is_function else described_pages(self.was, self.held)
 
     @property
     def wanted(self) -> str:
         """What the code has."""
-        return _described(self.now, self.asked or self.held)
+        return described_pages(self.now, self.asked or self.held)
 
     @property
     def name(self) -> str:
@@ -89,16 +90,9 @@ class PagesChange:
         if self.now is None:
             return "Make a new checkpoint without pages"
         number = self.asked or self.held
-        return f"Make a new checkpoint with the state in {_described(self.now, number)}" + (
+        return f"Make a new checkpoint with the state in {described_pages(self.now, number)}" + (
             "" if number else "; choose their number N, and pass it in the code too"
         )
-
-
-def _described(name: str | None, pages: int) -> str:
-    if name is None:
-        return "variables of Spark's"
-    number = f"{pages} pages" if pages > 1 else "1 page" if pages else "pages"
-    return f"{number} named {name}" if name else number
 
 
 def pages_changes(
@@ -108,7 +102,7 @@ def pages_changes(
 
     ``records`` are those of the checkpoint, by the operators' names on pages.
     """
-    processors = [each for each in shape.operators if kind_of(each.name).has_variables]
+    is_alone = is_only_processor(shape)
     after = {each.number: each for each in found.shape.operators}
     changes = []
     for each in shape.operators:
@@ -119,14 +113,18 @@ def pages_changes(
         held = records[was].pages if was is not None and was in records else 0
         wanted = None if now is None else found.numbers.get(now)
         if was != now or (held and wanted is not None and wanted != held):
-            changes.append(PagesChange(each, was, now, held, wanted, len(processors) < 2))
+            changes.append(PagesChange(each, was, now, held, wanted, is_alone))
     return tuple(changes)
 
 
 def name_on_pages(operator: OperatorShape) -> str | None:
     """An operator's name on pages, empty where it has none; None where it is not on pages."""
-    variables = user_stores(operator)
-    return name_in(variables) if any(map(is_pages, variables)) else None
+    return pages_name(user_stores(operator))
+
+
+def is_only_processor(shape: CheckpointShape) -> bool:
+    """Whether a query has one ``transformWithState`` at most."""
+    return sum(kind_of(each.name).has_variables for each in shape.operators) < 2
 
 
 def check_same_pages(changes: Iterable[PagesChange], location: str) -> None:

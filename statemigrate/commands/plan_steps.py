@@ -51,8 +51,8 @@ def planned_for(
     found = probed(wanted, shape.conf, project.spark, files.location)
     assert found is not None, "code was given"  # noqa: S101
     old = known_before(wanted, shape, project.spark, files)
-    rewrite = rewrite_plan(files, shape, found, old, project)
     pages = ComparedPages.of(files, shape, found, project.lineages, project.spark)
+    rewrite = rewrite_plan(files, shape, found, old, project, pages)
     verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages)
     items = tuple(with_levels(verdicts, rules))
     has_scripts = project.survey is not None

@@ -166,6 +166,9 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     unasked: tuple[str, ...] = ()
     if options.pages is None:
         found = probed(wanted, options.pinned(shape.conf), spark, old_files.location)
+        if found is not None:
+            changes = pages_changes(shape, found, records_at(old_files, shape.batch))
+            check_same_pages(changes, old_files.location)
         before = known_before(wanted, shape, spark, old_files)
         unasked = () if found is None else tuple(_unasked(before, found))
         plan = plan_for(old_files, shape, found, before, options, answers, project)
@@ -269,9 +272,6 @@ def plan_for(
     ``before`` is what is known of the old code. Raises as `rewrite` does.
     """
     take = answers.take if answers else {}
-    if found is not None:
-        changes = pages_changes(shape, found, records_at(old, shape.batch))
-        check_same_pages(changes, old.location)
     lineages = _lineages(project, shape, take)
     store_scripts = StoreScripts(shape, lineages, read_record(old), project.targets, project.stores)
     of_old = store_scripts.of_old()

@@ -16,7 +16,7 @@ from statemigrate.checkpoint.operators import (
     user_stores,
 )
 from statemigrate.commands.new_code import NewCode
-from statemigrate.commands.pages_change import name_on_pages
+from statemigrate.commands.pages_change import is_only_processor, name_on_pages
 from statemigrate.deployment import StoredStore
 from statemigrate.errors import RewriteError, UnsupportedError
 from statemigrate.files import Files, sealed
@@ -76,7 +76,11 @@ def paging_plan(
     name = before if options.paged_name is None else options.paged_name
     if options.pages:
         _check_name(name, operator, shape)
-    record = record_in(old, operator, shape, lineages, spark)
+    record = (
+        record_of_variables(old, operator, shape, lineages, spark)
+        if known is None
+        else _recorded(old, known)
+    )
     _check_without_complements(record)
     if name == before or not options.pages:
         _check_new(record if paged else None, options.pages, old)
@@ -183,23 +187,6 @@ def _others(old: Files, record: PagesRecord) -> dict[str, StoreRecord]:
     return {name: each for name, each in read_deployed(old).items() if name not in own}
 
 
-def record_in(
-    old: Files,
-    operator: OperatorShape,
-    shape: CheckpointShape,
-    lineages: Mapping[str, Lineage],
-    spark: SparkSession,
-) -> PagesRecord:
-    """The record of an operator's pages; of one without pages, what it would be with 0 of them.
-
-    Raises `RewriteError` for pages without a record.
-    """
-    name = name_on_pages(operator)
-    if name is None:
-        return _made(old, operator, shape, lineages, spark)
-    return _recorded(old, name)
-
-
 def _recorded(old: Files, operator: str) -> PagesRecord:
     record = read_pages_record(old, record_name(operator))
     if record is None:
@@ -228,7 +215,7 @@ def _check_without_complements(record: PagesRecord) -> None:
         )
 
 
-def _made(
+def record_of_variables(
     old: Files,
     operator: OperatorShape,
     shape: CheckpointShape,
@@ -236,8 +223,7 @@ def _made(
     spark: SparkSession,
 ) -> PagesRecord:
     """What pages would have of the state that Spark keeps by itself."""
-    is_alone = sum(kind_of(each.name).has_variables for each in shape.operators) == 1
-    which = None if is_alone else operator.number
+    which = None if is_only_processor(shape) else operator.number
     state = open_committed(old.location, lineages, Project(operator=which, spark=spark))
     own = {name: each for name, each in state.stores.items() if name not in state.operator_stores}
     key = _without_metadata(state.key_of(next(iter(own), "")))

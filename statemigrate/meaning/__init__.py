@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep
     from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning
     from statemigrate.meaning.rules import RULES, with_levels
-    from statemigrate.meaning.states import LIVES, compare_states
+    from statemigrate.meaning.states import LIVES, compare_states, described_pages
     from statemigrate.meaning.store_changes import (
         by_scripts,
         compare_stores,
@@ -51,7 +51,7 @@ else:
             "plan_items": "VERDICTS PlanItem PlanStep",
             "recorded": "MeaningRecord recorded_meaning",
             "rules": "RULES with_levels",
-            "states": "LIVES compare_states",
+            "states": "LIVES compare_states described_pages",
             "store_changes": "by_scripts compare_stores format_ddl is_scripted",
             "type_changes": "compare_operators compare_sources",
         },

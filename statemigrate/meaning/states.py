@@ -28,15 +28,16 @@ def compare_states(
     Spark 4.3 declares nullable what earlier releases declare as NOT NULL, and goes on with both:
     so that counts only ``of_one_release``.
     """
+    from statemigrate.native import pages_name
+
     if not (was.state and now.state):
         return
     is_live = kind_of(now.kind).has_variables
-    pages = [_pages(each) for each in (was, now)]
-    if is_live and pages[0] != pages[1]:
-        text = (
-            f"its state was in {pages[0]}, and is in {pages[1]}: the query does not start before "
-        )
-        text += "a rewrite with --pages or --no-pages has moved it"
+    names = [pages_name(each.state) for each in (was, now)]
+    if is_live and names[0] != names[1]:
+        one, other = map(described_pages, names)
+        text = f"its state was in {one}, and is in {other}: the query does not start before a "
+        text += "rewrite with --pages or --no-pages has moved it"
         yield PlanItem(f"{now.name} pages", "rewrite", text, now.name)
         return
     if is_live:
@@ -51,14 +52,12 @@ def compare_states(
             yield from _changed(name, old, new, now, of_one_release=of_one_release)
 
 
-def _pages(operator: OperatorMeaning) -> str:
-    """Where an operator has its state."""
-    from statemigrate.native import is_pages, name_in
-
-    if not any(map(is_pages, operator.state)):
+def described_pages(name: str | None, pages: int = 0) -> str:
+    """Where a processor has its state, by its name on pages, and their number where it is known."""
+    if name is None:
         return "variables of Spark's"
-    name = name_in(operator.state)
-    return f"pages named {name}" if name else "pages"
+    number = f"{pages} pages" if pages > 1 else "1 page" if pages else "pages"
+    return f"{number} named {name}" if name else number
 
 
 def _other_revisions(was: OperatorMeaning, now: OperatorMeaning) -> Iterator[PlanItem]:

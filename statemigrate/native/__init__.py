@@ -95,6 +95,7 @@ if TYPE_CHECKING:
         is_name,
         is_pages,
         name_in,
+        pages_name,
         several,
     )
     from statemigrate.native.paged_operators import chunk_files, paged_names
@@ -137,7 +138,7 @@ else:
             "listing": "Listing check_listed column_families read_listing",
             "moved": "check_readable readable_uri uri_of",
             "older_families": "lineage_of older_families unknown_family unscripted",
-            "operators": "PAGES Operator Which is_name is_pages name_in several",
+            "operators": "PAGES Operator Which is_name is_pages name_in pages_name several",
             "paged_operators": "chunk_files paged_names",
             "retrying": "ATTEMPTS is_missing looks_again retried whole",
             "session": "Spark session_of",

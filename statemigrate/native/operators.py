@@ -69,7 +69,7 @@ class Operator:
     @property
     def paged_name(self) -> str | None:
         """The name that ``paged`` gave it, empty if none; None without pages."""
-        return name_in(self.variables) if self.is_paged else None
+        return pages_name(self.variables) if self.is_processor else None
 
     @property
     def is_function(self) -> bool:
@@ -95,6 +95,12 @@ def is_pages(variable: str) -> bool:
 def name_in(variables: Iterable[str]) -> str:
     """The name of a paged operator that has these state variables, empty where it has none."""
     return next(filter(is_name, map(_after, variables)), "")
+
+
+def pages_name(variables: Iterable[str]) -> str | None:
+    """The same of any operator: None where no variable has pages."""
+    named = tuple(variables)
+    return name_in(named) if any(map(is_pages, named)) else None
 
 
 def _after(variable: str) -> str:

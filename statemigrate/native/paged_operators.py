@@ -6,7 +6,7 @@ from statemigrate.checkpoint.operators import operator_files, operator_names
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files, PathOrFiles, open_files
 from statemigrate.native.chunks import ChunkFiles, paged_in
-from statemigrate.native.operators import FUNCTION, PROCESSOR, Which, is_name, is_pages, name_in
+from statemigrate.native.operators import FUNCTION, PROCESSOR, Which, is_name, pages_name
 
 
 def chunk_files(checkpoint: PathOrFiles, operator: Which = None) -> ChunkFiles:
@@ -46,11 +46,8 @@ def paged_names(files: Files) -> dict[int, str]:
     newest: dict[int, frozenset[str]] = {}
     for each in operator_files(files):
         newest[int(each.path.split("/")[1])] = each.variables or frozenset()
-    return {
-        number: name_in(variables)
-        for number, variables in newest.items()
-        if any(map(is_pages, variables))
-    }
+    names = {number: pages_name(variables) for number, variables in newest.items()}
+    return {number: name for number, name in names.items() if name is not None}
 
 
 def operators_without_pages(files: Files) -> set[int]:

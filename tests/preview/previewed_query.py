@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import previewed_code
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, preview
+from statemigrate import NewCode, init, preview
 
 SCHEMA = "k STRING, v BIGINT, id BIGINT, at TIMESTAMP"
 BATCHES = 5
@@ -78,6 +79,19 @@ class Query:
             spark=self.spark,
             **options,
         )
+
+
+def scripts_of(code, folder, monkeypatch):
+    """An empty folder of scripts, set in the code's module with the checkpoint next to it."""
+    init(migrations=folder / "migrations")
+    monkeypatch.setattr(code, "CHECKPOINT", str(folder / "checkpoint"))
+    monkeypatch.setattr(code, "MIGRATIONS", str(folder / "migrations"))
+    return folder / "migrations"
+
+
+def write_means(scripts):
+    """Write the script that `Means` needs."""
+    (scripts / "versions" / "aaaa11112222_means.py").write_text(previewed_code.SCRIPT)
 
 
 def events(batch):

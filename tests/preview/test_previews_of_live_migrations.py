@@ -3,23 +3,16 @@
 import live_code as code
 import previewed_code
 import pytest
-from previewed_query import Query, events, fields, named
+from previewed_query import Query, events, fields, named, scripts_of, write_means
 
-from statemigrate import backfill, init, status
+from statemigrate import backfill, status
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
 def scripts(tmp_path, monkeypatch):
-    init(migrations=tmp_path / "migrations")
-    monkeypatch.setattr(code, "CHECKPOINT", str(tmp_path / "checkpoint"))
-    monkeypatch.setattr(code, "MIGRATIONS", str(tmp_path / "migrations"))
-    return tmp_path / "migrations"
-
-
-def write(scripts):
-    (scripts / "versions" / "aaaa11112222_means.py").write_text(previewed_code.SCRIPT)
+    return scripts_of(code, tmp_path, monkeypatch)
 
 
 WAYS = {
@@ -44,7 +37,7 @@ def test_a_live_migration_is_previewed_on_a_copy(spark, tmp_path, scripts, way):
     assert (same.path, same.noise, same.unexpected) == ("as it is", (), ())
     assert all(batch.stores[0].rows for batch in same.batches), "there was something to compare"
     assert ("total", "sum") in fields(query.preview(wrong_totals, migrations=scripts))
-    write(scripts)
+    write_means(scripts)
     found = query.preview(means, migrations=scripts)
     assert (found.path, found.noise, found.unexpected) == ("live", (), ())
     assert found.square
@@ -56,7 +49,7 @@ def test_a_live_migration_is_previewed_on_a_copy(spark, tmp_path, scripts, way):
 
 def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, tmp_path, scripts):
     query = Query(spark, tmp_path, code.stateful_totals, "update", batches=3)
-    write(scripts)
+    write_means(scripts)
     query.function = code.stateful_means
     query.name = named(code.stateful_means)
     some = ['{"k": "k3", "v": 1, "id": 900, "at": "2026-01-01T00:09:00Z"}']
@@ -80,7 +73,7 @@ def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, tmp_path, scr
 def test_a_query_that_gets_stateful_is_previewed_before_it_has_it(spark, tmp_path, scripts):
     query = Query(spark, tmp_path, previewed_code.processed, "update")
     assert query.preview(code.stateful_totals, migrations=scripts).unexpected == ()
-    write(scripts)
+    write_means(scripts)
     found = query.preview(code.stateful_means, migrations=scripts)
     assert (found.path, found.noise, found.unexpected) == ("live", (), ())
     assert all(each.is_same for each in found.square)

@@ -1,11 +1,10 @@
 """Previews of queries whose pages are in leaves, on pages as they are and on other ones."""
 
-import previewed_code
 import pytest
 import split_code as code
-from previewed_query import Query, fields
+from previewed_query import Query, fields, scripts_of, write_means
 
-from statemigrate import init, open_state
+from statemigrate import open_state
 from statemigrate.errors import StartupError, UnsupportedError
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
@@ -13,10 +12,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 @pytest.fixture
 def scripts(tmp_path, monkeypatch):
-    init(migrations=tmp_path / "migrations")
-    monkeypatch.setattr(code, "CHECKPOINT", str(tmp_path / "checkpoint"))
-    monkeypatch.setattr(code, "MIGRATIONS", str(tmp_path / "migrations"))
-    return tmp_path / "migrations"
+    return scripts_of(code, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -68,7 +64,7 @@ def test_code_that_takes_other_code_first_is_refused_before_anything_runs(query,
 
 
 def test_a_live_migration_of_leaves_is_previewed_with_other_pages_too(query, scripts):
-    (scripts / "versions" / "aaaa11112222_means.py").write_text(previewed_code.SCRIPT)
+    write_means(scripts)
     found = query.preview(code.means, batches=2, migrations=scripts)
     assert (found.path, found.noise, found.unexpected) == ("live", (), ())
     assert all(each.is_same for each in found.square)
