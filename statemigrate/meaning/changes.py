@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from json import JSONDecoder
 
 from statemigrate.checkpoint.operators import kind_of
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
@@ -19,7 +20,17 @@ from statemigrate.meaning.plan_items import (
     short_text,
 )
 from statemigrate.meaning.states import compare_states
-from statemigrate.rewrite import KeyMeaning, OperatorFact, python_releases, without_bytecode
+from statemigrate.rewrite import (
+    AggregateFunction,
+    KeyMeaning,
+    OperatorFact,
+    is_hidden,
+    python_releases,
+    without_bytecode,
+)
+
+HIDDEN = "hidden"
+"""The rule of code that is compared by its name. It is never more than a warning by itself."""
 
 
 def compare_code(old: CodeMeaning, new: CodeMeaning) -> Iterator[PlanItem]:
@@ -78,6 +89,7 @@ def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[Pla
     yield from _keys(old, new)
     yield from _functions(old, new)
     yield from compare_facts(old, new)
+    yield from _hidden(old, new)
 
 
 def _is_on_pages(operator: OperatorMeaning) -> bool:
@@ -134,7 +146,17 @@ def _compared(key: KeyMeaning) -> str:
     """What a key is computed from; of pages without their number, which the pages' record has."""
     from statemigrate.pages import BUCKET
 
-    return _LAST_LITERAL.sub("", key.expression) if key.name == BUCKET else key.expression
+    text = _LAST_LITERAL.sub("", key.expression) if key.name == BUCKET else key.expression
+    return _in_any_order(text)
+
+
+_VALUE = r"""(?:None|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): [a-z]+(?:\([0-9,]+\))?"""
+_VALUES = re.compile(rf"((?:, {_VALUE})+)(?=, value=0\))")
+
+
+def _in_any_order(text: str) -> str:
+    """The text of an expression with the values of each ``IN (...)`` sorted."""
+    return _VALUES.sub(lambda found: ", ".join(["", *sorted(re.findall(_VALUE, found[0]))]), text)
 
 
 _LAST_LITERAL = re.compile(r"'\d+': \w+(?=[^']*$)")
@@ -159,15 +181,69 @@ def _functions(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]
     if len(old.functions) != len(new.functions):
         return
     for before, after in zip(old.functions, new.functions, strict=True):
-        if before.meaning != after.meaning and before.has_types_of(after):
-            yield PlanItem(
-                f"{new.name} {after.result or after.text}",
-                "unnoticed",
-                f"{after.text} continues with the values of {before.text}, which have the same "
-                "types",
-                new.name,
-                rule="function",
+        both = [_comparable(each) for each in (before, after)]
+        is_known = all(both)
+        is_same = both[0] == both[1] if is_known else _seems_same(before, after)
+        if not is_same and before.has_types_of(after):
+            text = f"{after.text} continues with the values of {before.text}, which have the same "
+            text += (
+                "types" if is_known else "types: the plan does not show what one of them computes"
             )
+            verdict: Verdict = "unnoticed" if is_known else "unknown"
+            name = f"{new.name} {after.result or after.text}"
+            yield PlanItem(name, verdict, text, new.name, rule="function")
+
+
+def _comparable(function: AggregateFunction) -> str:
+    """What a function computes; empty where nothing shows all of it.
+
+    A column that a step of Python makes has no meaning of its own, and goes by its name: the step
+    is compared as such.
+    """
+    if function.meaning or is_hidden(function.shown):
+        return _without_branches(function.meaning)
+    return function.shown
+
+
+_CASE = "CaseWhen{"
+
+
+def _without_branches(meaning: str) -> str:
+    """The meaning of a function without the fields of a CASE, which records of 0.1.0 have."""
+    found, at = [], 0
+    while (start := meaning.find(_CASE, at)) >= 0:
+        start += len(_CASE) - 1
+        try:
+            _, end = JSONDecoder().raw_decode(meaning, start)
+        except ValueError:  # the text of a literal, and no field
+            return meaning
+        found += [meaning[at:start], "{}"]
+        at = end
+    return "".join([*found, meaning[at:]])
+
+
+def _seems_same(old: AggregateFunction, new: AggregateFunction) -> bool:
+    """Whether all is the same that plans show of two functions, the meaning of one being hidden."""
+    if old.shown and new.shown:
+        return old.shown == new.shown
+    return old.text == new.text
+
+
+def _hidden(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
+    """What no plan shows of an operator, and whose name is the same."""
+    texts = [each.expression for each in new.keys] + [each.text for each in new.facts]
+    found = [short_text(readable(each)) for each in texts if is_hidden(each)]
+    pairs = zip(old.functions, new.functions, strict=False)
+    found += [
+        after.words for pair in pairs if not all(map(_comparable, pair)) for after in pair[1:]
+    ]
+    if found:
+        text = (
+            f"the plan does not show what all of {', '.join(dict.fromkeys(found))} computes. It "
+            "goes by its name here: look whether its code has changed"
+        )
+        name = f"{new.name} hidden code"
+        yield PlanItem(name, "unknown", text, new.name, rule=HIDDEN, level="warning")
 
 
 _WHAT_FOLLOWS = {
@@ -190,7 +266,14 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
     A column that is a key is not among them: its change is one of the key.
     """
     keys = _key_columns(old) & _key_columns(new)
-    sides = [[e for e in each.facts if e.side or e.column not in keys] for each in (old, new)]
+    sides = [
+        [
+            replace(e, text=_in_any_order(e.text))
+            for e in each.facts
+            if e.side or e.column not in keys
+        ]
+        for each in (old, new)
+    ]
     facts = _in_both(*sides), _in_both(*reversed(sides))
     before, after = map(Counter, facts)
     gone, added = list((before - after).elements()), list((after - before).elements())

@@ -246,6 +246,8 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
 def _function_document(function: AggregateFunction) -> dict[str, Any]:
     """A function as JSON holds it: ``uncast`` only where it differs from ``meaning``."""
     document = asdict(function)
+    if not function.shown:
+        del document["shown"]
     if function.uncast == function.meaning:
         del document["uncast"]
     return document

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint import MEANINGS, OPERATOR_MEANINGS, CheckpointDirectory
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files, document_checksum, open_files
-from statemigrate.meaning.changes import compare_code
+from statemigrate.meaning.changes import HIDDEN, compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
 from statemigrate.meaning.plan_items import PlanItem
 from statemigrate.meaning.recorded import (
@@ -75,7 +75,7 @@ def guarded(
     if known is None:
         accepted = _first(files, committed, meaning, reasons)
     else:
-        changes = list(compare_code(known.meaning, meaning))
+        changes = _changes(files, known.meaning, meaning)
         digits = _digits(known.meaning, meaning)
         accepted = _accepted(files, [each for each in changes if each.asks], reasons, digits)
         if not changes:
@@ -132,7 +132,7 @@ def guard_operator(
     before = known.meaning if known else _whole_record(files, committed, meaning)
     accepted: tuple[Accepted, ...] = ()
     if before is not None:
-        changes = list(compare_code(before, meaning))
+        changes = _changes(files, before, meaning)
         asked = [each for each in changes if each.asks]
         digits = _digits(before, meaning)
         accepted = _accepted(files, asked, accept, digits, call=call)
@@ -166,6 +166,15 @@ def stream_meaning(stream: DataFrame, mode: str) -> CodeMeaning:
     in a way which is not known.
     """
     return code_meaning("a guarded start", plan_meaning(stream, mode))
+
+
+def _changes(files: Files, old: CodeMeaning, new: CodeMeaning) -> list[PlanItem]:
+    """What has changed. What nothing shows is reported, and keeps no query from starting."""
+    found = list(compare_code(old, new))
+    for each in found:
+        if each.rule == HIDDEN:
+            _log.warning("%s: %s: %s", files.location, each.name, each.text)
+    return [each for each in found if each.rule != HIDDEN]
 
 
 def _location(given: str | Path | None, option: str | None) -> str:

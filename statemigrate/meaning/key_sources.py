@@ -20,6 +20,7 @@ from statemigrate.rewrite import (
     KeyMeaning,
     PlanExpression,
     TimeWindow,
+    is_hidden,
 )
 from statemigrate.scripts import ColumnSource, Merging, quoted
 
@@ -82,7 +83,7 @@ def _known_columns(
     return {
         text: (column["name"], column["type"])
         for text, column in zip(texts, before, strict=True)
-        if "code=unknown" not in text
+        if not is_hidden(text)
     }
 
 

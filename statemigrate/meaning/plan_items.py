@@ -31,7 +31,8 @@ class PlanItem:
 
     ``operator`` is the name of the operator that it is of, empty for a source. ``store`` is set for
     a state that scripts can migrate live. ``rule`` names the kind of change, empty for one that
-    Spark itself refuses; ``level`` is what the project says of the rule, empty where it does not.
+    Spark itself refuses; ``level`` is what the project says of the rule, and empty where it does
+    not, unless it is a warning by default.
     """
 
     name: str

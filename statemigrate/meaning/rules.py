@@ -28,6 +28,7 @@ RULES: Mapping[str, str] = {
     "column": "a column of rows that the state keeps, or that a processor gets, computed otherwise",
     "rows": "a step before the operator that makes other rows, as explode or a union",
     "meaning": "an operator whose state has no recorded meaning",
+    "hidden": "a function that a plan does not show, which is compared by its name",
 }
 """The name of each rule, and which changes it is about.
 
@@ -39,6 +40,8 @@ LEVELS = ("error", "warning", "off")
 def with_levels(items: Iterable[PlanItem], rules: Mapping[str, str]) -> Iterator[PlanItem]:
     """The items with the levels that ``rules`` give their rules, without those that are off.
 
+    A rule that is not among them leaves an item its own level.
+
     Raises `ConfigurationError` for a rule or a level that there is not.
     """
     for name, level in rules.items():
@@ -47,7 +50,7 @@ def with_levels(items: Iterable[PlanItem], rules: Mapping[str, str]) -> Iterator
         if level not in LEVELS:
             raise _unknown(f"the rule {name} has no level {level}", LEVELS, level)
     for each in items:
-        level = rules.get(each.rule, "")
+        level = rules.get(each.rule, each.level)
         if level != "off":
             yield replace(each, level=level)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.meaning_questions import key_questions, window_questions
     from statemigrate.rewrite.origin import OldCheckpoint, Target
     from statemigrate.rewrite.plan_document import plan_document
-    from statemigrate.rewrite.plan_tree import ATTRIBUTE, LITERAL, PlanExpression
+    from statemigrate.rewrite.plan_expressions import ATTRIBUTE, LITERAL, PlanExpression, is_hidden
     from statemigrate.rewrite.probe import (
         call_on_empty_streams,
         input_names,
@@ -88,7 +88,7 @@ else:
             "origin": "OldCheckpoint Target",
             "rewrite_plan": "RewritePlan laid_out make_plan",
             "plan_document": "plan_document",
-            "plan_tree": "ATTRIBUTE LITERAL PlanExpression",
+            "plan_expressions": "ATTRIBUTE LITERAL PlanExpression is_hidden",
             "probe": (
                 "call_on_empty_streams input_names input_schemas operator_with "
                 "operator_with_pages probe_folder probed_inputs run_probe session_parameters"

@@ -22,7 +22,8 @@ class AggregateFunction:
     what it is computed from, so that it can be compared with one of another code; it is empty where
     no code was seen. ``uncast`` is the meaning without casts of the arguments. ``function`` is
     Spark's name of the function, ``argument`` the type of its first argument, ``result`` the
-    column that it becomes. ``empty`` has what the buffer of a group without rows has, as JSON's
+    column that it becomes. ``shown`` is what the plan shows of one whose meaning it hides, with the
+    names of what it hides. ``empty`` has what the buffer of a group without rows has, as JSON's
     plain values by field; None where that is not known. The buffer of one that ``is_opaque`` is
     bytes that only the function reads.
     """
@@ -36,6 +37,7 @@ class AggregateFunction:
     result: str = ""
     empty: tuple[Any, ...] | None = None
     is_opaque: bool = False
+    shown: str = ""
 
     @property
     def words(self) -> str:

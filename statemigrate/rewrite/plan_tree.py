@@ -8,145 +8,33 @@ object, once for each node.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from statemigrate.native import MARKER
+from statemigrate.rewrite.plan_expressions import (
+    ALIAS,
+    ATTRIBUTE,
+    ONE_OF,
+    UNITED,
+    UNKNOWN,
+    PlanExpression,
+    complete,
+    expression_of,
+    fields_taken,
+    has_gaps,
+    members_of,
+    parse_tree,
+    short_name,
+)
 from statemigrate.rewrite.python_code import digest_of_udf
 
-# Expressions in Spark's plans, as the JSON of Catalyst's own trees has them.
-
-
-_BOOKKEEPING = frozenset(
-    {
-        "class",
-        "num-children",
-        "exprId",
-        "resultId",
-        "qualifier",
-        "nullable",
-        "metadata",
-        "explicitMetadata",
-        "nonInheritableMetadataKeys",
-        "evalContext",
-        "evalMode",
-        "randomSeed",
-        "hideSeed",
-    }
-)
-"""What is another one in each run, or says nothing of what comes out."""
-ALIAS, ATTRIBUTE, LITERAL = "Alias", "AttributeReference", "Literal"
-ONE_OF = "OneOf"
-"""Several expressions that make a row each, as where windows overlap."""
-UNITED = "United"
-"""The expressions of a union's parts. Each gives some of the rows."""
-UNKNOWN = "unknown"
-"""The code of a Python function that nothing describes."""
-_BATCHED, _ARROW_BATCHED = 100, 101
-"""PySpark's numbers of a plain Python function, by the way in which rows travel to it."""
-Union = Mapping[int, tuple["PlanExpression", ...]]
+Union = Mapping[int, tuple[PlanExpression, ...]]
 """Of each column of a union, by its number, the columns of all parts, in their order."""
-
-
-@dataclass(frozen=True)
-class PlanExpression:
-    """An expression by Spark's ``name`` of its class, with its ``fields`` as JSON has them."""
-
-    name: str
-    children: tuple[PlanExpression, ...] = ()
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def id(self) -> int | None:
-        """The number by which other expressions of the plan refer to it."""
-        found = self.fields.get("exprId")
-        return None if found is None else int(found["id"])
-
-    @property
-    def value(self) -> Any:
-        """That of a literal, which JSON has as text."""
-        return self.fields.get("value")
-
-    @property
-    def text(self) -> str:
-        """What it computes, the same in every run of the same code."""
-        if self.name == ALIAS:
-            return self.children[0].text
-        if self.name == ATTRIBUTE:
-            return str(self.fields["name"])
-        if self.name == LITERAL:
-            return f"{self.value!r}: {self.fields.get('dataType')}"
-        own = [f"{name}={each}" for name, each in sorted(self.fields.items()) if _is_meant(each)]
-        # A stream gets another seed in each batch, whatever the code gives.
-        children = () if "hideSeed" in self.fields else self.children
-        # A function of the user's is its code, whatever it is called.
-        is_known = self.fields.get("code") not in (None, UNKNOWN)
-        unmeant = _BOOKKEEPING | {"name"} if is_known else _BOOKKEEPING
-        own = [each for each in own if each.partition("=")[0] not in unmeant]
-        return f"{self.name}({', '.join([*(each.text for each in children), *own])})"
-
-    def every(self) -> Iterator[PlanExpression]:
-        """The expression itself, and all within it."""
-        yield self
-        for each in self.children:
-            yield from each.every()
-
-
-def parse_tree(nodes: Sequence[Mapping[str, Any]]) -> PlanExpression:
-    """The expression of a list of nodes, each before those within it."""
-    found, _ = _parsed(nodes, 0)
-    return found
-
-
-def _parsed(nodes: Sequence[Mapping[str, Any]], at: int) -> tuple[PlanExpression, int]:
-    node, children, following = of_any_release(nodes[at]), [], at + 1
-    for _ in range(node["num-children"]):
-        child, following = _parsed(nodes, following)
-        children.append(child)
-    return PlanExpression(short_name(node), tuple(children), node), following
-
-
-def of_any_release(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a node as every release of Spark has them, from 4.1 on.
-
-    Since 4.2 rows travel to a Python function in Arrow batches unless the code says otherwise, and
-    `collect_list` may keep nulls. Neither is another meaning of the same code.
-    """
-    name = short_name(node)
-    if name == "PythonUDF" and node.get("evalType") == _ARROW_BATCHED:
-        return {**node, "evalType": _BATCHED}
-    if name in ("CollectList", "CollectSet") and node.get("ignoreNulls") is True:
-        return {key: value for key, value in node.items() if key != "ignoreNulls"}
-    return node
-
-
-def short_name(node: Mapping[str, Any]) -> str:
-    """The name of a node's class, which releases of Spark have in several packages."""
-    return str(node["class"]).rpartition(".")[2].removesuffix("$")
-
-
-def _is_meant(value: object) -> bool:
-    """Whether a field says what is computed, and not only where a child stands."""
-    return isinstance(value, str | bool) or (isinstance(value, int) and not isinstance(value, bool))
-
-
-_MEMBERS: dict[str, frozenset[str]] = {}
-
-
-def members_of(node: Any) -> frozenset[str]:
-    """The names of the methods and fields of an object of Java's.
-
-    Python alone sees one under every name. They are asked for once a class: each question is a call
-    of the JVM, and a plan has hundreds of nodes.
-    """
-    name = str(node.getClass().getName())
-    if name not in _MEMBERS:
-        _MEMBERS[name] = frozenset(dir(node))
-    return _MEMBERS[name]
 
 
 def is_control(node: Any) -> bool:
@@ -165,7 +53,8 @@ WHOLE_ROWS = ("TransformWithState", "FlatMapGroupsWithState", "FlatMapGroupsInPa
 """How the names of operators begin whose code gets whole rows, by the names of the columns."""
 _PYTHON = "PythonUDF"
 _SOURCE = "StreamingRelationExec"
-_CACHED, _REUSED, _ADAPTIVE = "InMemoryTableScanExec", "ReusedExchangeExec", "AdaptiveSparkPlanExec"
+_CACHED, _ADAPTIVE = "InMemoryTableScanExec", "AdaptiveSparkPlanExec"
+_REUSED = ("ReusedExchangeExec", "ReusedSubqueryExec")
 
 
 @dataclass(frozen=True)
@@ -174,9 +63,9 @@ class PlanNode:
 
     ``fields`` are its own as JSON has them, in which each Python function says its code. ``java``
     is Spark's object. ``number`` is that of the stateful operator that the node is, and ``kind``
-    Spark's name of it. ``more`` has what JSON lacks. ``output`` are the columns of a union and of
-    its parts. ``table`` names the table that a leaf reads, empty for a stream. A node that
-    ``is_control`` only brings the rows of a backfill, and means nothing.
+    Spark's name of it. ``delay`` is a watermark's, and ``condition`` a join's. ``output`` are the
+    columns of a union and of its parts. ``table`` names the table that a leaf reads, empty for a
+    stream. A node that ``is_control`` only brings the rows of a backfill, and means nothing.
     """
 
     fields: Mapping[str, Any]
@@ -184,7 +73,8 @@ class PlanNode:
     java: Any = None
     number: int | None = None
     kind: str = ""
-    more: Mapping[str, str] = field(default_factory=dict)
+    delay: str = ""
+    condition: PlanExpression | None = None
     output: tuple[PlanExpression, ...] = ()
     table: str = ""
     is_control: bool = False
@@ -251,6 +141,7 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
     if name.startswith(WHOLE_ROWS):
         # The second child is the initial state, which counts in a query's first batch alone.
         children = children[:1]
+    _complete_fields(fields, java, members)
     within = _within(java, name)
     if within is not None:
         children = (_walked(within, iter(json.loads(within.toJSON())), of_union=False),)
@@ -266,12 +157,26 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
         int(state.get().operatorId()) if has_state else None,
         # Of the two nodes of an aggregation the one that writes has the name.
         str(java.shortName()) if has_state and "shortName" in members else "",
-        _beyond_json(java, name),
+        str(java.delay().toString()) if name == WATERMARK else "",
+        _condition(java, name),
         output,
-        "" if children or name in (_SOURCE, _CACHED, _REUSED) else _table(java),
+        "" if children or name in (_SOURCE, _CACHED, *_REUSED) else _table(java),
         # Leaves alone are asked: each question is a call of the JVM.
         all(each.is_control for each in children) if children else is_control(java),
     )
+
+
+def subplan(java: Any) -> PlanNode:
+    """The plan of a subquery."""
+    return _walked(java, iter(json.loads(java.toJSON())), of_union=False)
+
+
+def _complete_fields(fields: Mapping[str, Any], java: Any, members: frozenset[str]) -> None:
+    """Add what JSON leaves out to the expressions in a node's fields."""
+    for name, found in fields.items():
+        if isinstance(found, list) and has_gaps(found):
+            own = getattr(java, name)() if name in members else None
+            complete(found, own, subplan)
 
 
 def _output(java: Any) -> Iterator[PlanExpression]:
@@ -280,16 +185,16 @@ def _output(java: Any) -> Iterator[PlanExpression]:
         yield parse_tree(json.loads(found.apply(at).toJSON()))
 
 
-def _beyond_json(java: Any, name: str) -> Mapping[str, str]:
-    if name == WATERMARK:
-        return {"delay": str(java.delay().toString())}
-    if name == STREAM_JOIN and java.condition().full().isDefined():
-        return {"condition": str(java.condition().full().get().toJSON())}
-    if name.endswith("JoinExec") and "condition" in members_of(java):
+def _condition(java: Any, name: str) -> PlanExpression | None:
+    """The condition of a join, of which JSON has nothing."""
+    if name == STREAM_JOIN:
+        found = java.condition().full()
+    elif name.endswith("JoinExec") and "condition" in members_of(java):
         found = java.condition()
-        if "isDefined" in members_of(found) and found.isDefined():
-            return {"condition": str(found.get().toJSON())}
-    return {}
+    else:
+        return None
+    is_there = "isDefined" in members_of(found) and found.isDefined()
+    return expression_of(found.get(), subplan) if is_there else None
 
 
 # Python functions, which a plan has by name alone.
@@ -353,7 +258,7 @@ def _within(java: Any, name: str) -> Any:
 
     None too where it reads a stream, as that part of the plan is walked where it stands.
     """
-    if name not in (_CACHED, _REUSED, _ADAPTIVE):
+    if name not in (_CACHED, *_REUSED, _ADAPTIVE):
         return None
     plan = java.inputPlan() if name == _ADAPTIVE else None
     if plan is None:
@@ -393,7 +298,9 @@ class Definitions:
     only brings the rows of a backfill is left out.
     """
 
-    def __init__(self, root: PlanNode) -> None:
+    def __init__(self, root: PlanNode, rows_text: Callable[[PlanNode], str]) -> None:
+        """``rows_text`` says what the rows of a subquery's plan are."""
+        self._rows_text = rows_text
         every = list(root.every())
         self._unions = [_united(each) for each in every if each.name == UNION and each.output]
         nodes = [each for each in every if not each.is_control]
@@ -407,7 +314,7 @@ class Definitions:
 
     def resolved(self, expression: PlanExpression) -> PlanExpression:
         """The expression over columns of the sources alone."""
-        return self._resolved(expression, frozenset(), 0)
+        return fields_taken(self._resolved(expression, frozenset(), 0))
 
     def _resolved(
         self, expression: PlanExpression, within: frozenset[int], below: int
@@ -424,7 +331,7 @@ class Definitions:
             if number in self._found and number not in within:
                 return self._resolved(self._found[number], within | {number}, below)
         children = tuple(self._resolved(each, within, below) for each in expression.children)
-        return PlanExpression(expression.name, children, expression.fields)
+        return replace(expression.described(self._rows_text), children=children)
 
     def _name_columns(self, leaves: Sequence[PlanNode], word: str, dot: str) -> None:
         """Columns of several sources are distinguished by the sources' order in the plan."""

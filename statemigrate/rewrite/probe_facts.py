@@ -17,14 +17,13 @@ from typing import Any, Literal
 
 from statemigrate.native import MARKER
 from statemigrate.pages import BUCKET, PACKED_COLUMNS, pack
+from statemigrate.rewrite.plan_expressions import PlanExpression, parse_tree
 from statemigrate.rewrite.plan_tree import (
     STREAM_JOIN,
     WATERMARK,
     WHOLE_ROWS,
     Definitions,
-    PlanExpression,
     PlanNode,
-    parse_tree,
 )
 
 FactKind = Literal[
@@ -94,6 +93,7 @@ _COLUMNS_ALONE = frozenset(
         *("UpdatingSessionsExec", "MergingSessionsExec", "RDDScanExec", "LocalTableScanExec"),
         *("ReusedExchangeExec", "InMemoryTableScanExec", "StreamingRelationExec", "CoalesceExec"),
         *("CollectMetricsExec", "PythonUDTFExec", "AdaptiveSparkPlanExec"),
+        *("SubqueryExec", "ReusedSubqueryExec"),
     }
 )
 """Nodes whose columns say everything of them, and those that only move rows."""
@@ -114,6 +114,14 @@ def operator_facts(root: PlanNode, definitions: Definitions) -> dict[int, tuple[
                 sorted(facts, key=lambda each: (each.kind, each.side, each.text))
             )
     return found
+
+
+def rows_text(root: PlanNode) -> str:
+    """What the rows of a plan are that reads tables alone, the same in each run."""
+    definitions = Definitions(root, rows_text)
+    facts = {*_on_the_way(root, definitions, ""), *_below(root, definitions)}
+    columns = [found.text for _, found in _columns(root, definitions)]
+    return "; ".join([*columns, *sorted(f"{each.kind} {each.text}" for each in facts)])
 
 
 def _times(fact: OperatorFact, times: int) -> OperatorFact:
@@ -143,9 +151,8 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
         # What a join keeps has no names that count.
         for place, (_, found) in enumerate(_columns(part, definitions)):
             yield OperatorFact("column", f"{place}: {found.text}", side)
-    if "condition" in node.more:
-        condition = parse_tree(json.loads(node.more["condition"]))
-        for each in _conjuncts(condition):
+    if node.condition is not None:
+        for each in _conjuncts(node.condition):
             yield OperatorFact("join condition", definitions.resolved(each).text)
 
 
@@ -200,7 +207,7 @@ def _on_the_way(node: PlanNode, definitions: Definitions, side: str) -> Iterator
     elif node.name == WATERMARK:
         for each in node.expressions("eventTime"):
             yield OperatorFact("watermark", definitions.resolved(each).text, side)
-        yield OperatorFact("delay", node.more["delay"], side)
+        yield OperatorFact("delay", node.delay, side)
     elif node.table:
         yield OperatorFact("table", node.table, side)
         for each in _conditions(node, "partitionFilters"):
@@ -237,9 +244,8 @@ def _join(node: PlanNode, definitions: Definitions) -> str:
         " = ".join(definitions.resolved(each).text for each in pair)
         for pair in zip(*sides, strict=True)
     ]
-    if "condition" in node.more:
-        condition = parse_tree(json.loads(node.more["condition"]))
-        pairs += [definitions.resolved(each).text for each in _conjuncts(condition)]
+    if node.condition is not None:
+        pairs += [definitions.resolved(each).text for each in _conjuncts(node.condition)]
     kind = node.fields.get("joinType")
     named = _object(kind) if isinstance(kind, Mapping) else "Inner"
     return f"{named} join where {' and '.join(sorted(pairs)) or 'true'}"

@@ -11,22 +11,28 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
-from statemigrate.rewrite.plan_tree import (
-    UNION,
+from statemigrate.rewrite.plan_expressions import (
+    ALIAS,
+    ATTRIBUTE,
+    NOT_SHOWN,
     UNKNOWN,
     PlanExpression,
-    PlanNode,
+    expression_of,
+    fields_taken,
     members_of,
-    of_any_release,
+    parse_tree,
 )
+from statemigrate.rewrite.plan_tree import UNION, PlanNode, subplan
+from statemigrate.rewrite.probe_facts import rows_text
 
 _SAVING = ("StateStoreSaveExec", "SessionWindowStateStoreSaveExec")
-_ATTRIBUTE, _ALIAS, _CAST = "AttributeReference", "Alias", "Cast"
-_LAMBDA, _VARIABLE = "LambdaFunction", "NamedLambdaVariable"
+_CAST, _VARIABLE, _IN = "Cast", "NamedLambdaVariable", "In"
 _PYTHON, _UNITED, _GENERATED = "PythonUDF", "Union", "Generated"
+_CASE = "CaseWhen"
 _ORDERLESS = frozenset(
     {
         *("And", "Or", "Add", "Multiply", "EqualTo", "EqualNullSafe", "Greatest", "Least"),
@@ -60,9 +66,11 @@ _NOT_MEANT = frozenset(
 """What a plan has of an expression that is another one in each run, or of its place alone."""
 _SAME_BUFFERS = ("StddevPop", "StddevSamp", "VariancePop", "VarianceSamp")
 """Functions that keep the same moments of a group, and differ only in what they make of them."""
-_NOTHING: Mapping[int, int] = {}
-Node = tuple[Mapping[str, Any], tuple[Any, ...]]
-"""An expression as JSON has it, and those within it."""
+Origins = Mapping[int, PlanExpression | str]
+"""What each column of a plan is, by its number: an expression of others, or the name of an input.
+
+One that is not in it is made by something that says nothing of how, as a function of pandas.
+"""
 
 
 def functions_in(root: PlanNode) -> dict[int, tuple[AggregateFunction, ...]]:
@@ -83,7 +91,7 @@ def _jvm() -> Any:
 
 
 def _functions(
-    saving: PlanNode, final: PlanNode | None, origins: Mapping[int, Node | str], jvm: Any
+    saving: PlanNode, final: PlanNode | None, origins: Origins, jvm: Any
 ) -> Iterator[AggregateFunction]:
     below = [each for each in saving.every() if _is_aggregate(each)]
     partial = next(each for each in below if _is_partial(each))
@@ -99,38 +107,40 @@ def _functions(
 
 
 def _function(
-    expression: Any, function: Any, origins: Mapping[int, Node | str], result: str, jvm: Any
+    expression: Any, function: Any, origins: Origins, result: str, jvm: Any
 ) -> AggregateFunction:
-    whole = _by_buffer(_parsed(expression.toJSON()))
+    whole = _by_buffer(expression_of(expression, subplan))
     fields = fields_of(json.loads(function.aggBufferSchema().json()))
+    meaning = _comparable(whole, origins)
     return AggregateFunction(
         str(expression.sql()),
         fields,
-        _comparable(whole, origins),
+        meaning,
         _comparable(_uncast(whole), origins),
         _class(function),
         _argument(function),
         result,
         _empty(function, len(fields), jvm),
         is_opaque=_is_typed(function),
+        shown="" if meaning else fields_taken(_traced(whole, origins, frozenset())).text,
     )
 
 
-def _by_buffer(aggregate: Node) -> Node:
+def _by_buffer(aggregate: PlanExpression) -> PlanExpression:
     """An aggregate whose function has one name for all that keep the same buffer."""
-    head, (function, *filters) = aggregate
-    if _short(function) in _SAME_BUFFERS:
-        function = ({**function[0], "class": f".{_SAME_BUFFERS[0]}"}, function[1])
-    return head, (function, *filters)
+    function, *filters = aggregate.children
+    if function.name in _SAME_BUFFERS:
+        function = replace(function, name=_SAME_BUFFERS[0])
+    return replace(aggregate, children=(function, *filters))
 
 
 def _results(final: PlanNode) -> dict[int, str]:
     """The columns that functions become, by their places."""
-    ids = [each[0]["exprId"]["id"] for each in _trees(final, "aggregateAttributes")]
+    ids = [each.id for each in final.expressions("aggregateAttributes")]
     found = {}
-    for node, inner in _trees(final, "resultExpressions"):
-        if _short((node, inner)) == _ALIAS and _short(inner[0]) == _ATTRIBUTE:
-            number, name = inner[0][0]["exprId"]["id"], str(node["name"])
+    for each in final.expressions("resultExpressions"):
+        if each.name == ALIAS and each.children[0].name == ATTRIBUTE:
+            number, name = each.children[0].id, str(each.fields["name"])
             # Spark itself names a column after what it is computed from.
             if number in ids and "(" not in name:
                 found[ids.index(number)] = name
@@ -203,13 +213,8 @@ def _is_aggregate(node: PlanNode) -> bool:
 
 
 def _is_partial(node: PlanNode) -> bool:
-    modes = [each[0]["mode"]["object"] for each in _trees(node, "aggregateExpressions")]
+    modes = [each.fields["mode"]["object"] for each in node.expressions("aggregateExpressions")]
     return all(each.endswith("Partial$") for each in modes)
-
-
-def _trees(node: PlanNode, name: str) -> list[Node]:
-    """The expressions of a field of a node."""
-    return [_tree(each) for each in node.fields.get(name) or () if each]
 
 
 def _seq(found: Any) -> list[Any]:
@@ -227,13 +232,10 @@ def _class(node: Any) -> str:
 # Meanings.
 
 
-def _origins(root: PlanNode) -> dict[int, Node | str]:
-    """What each column of a plan is, by its id: an expression of others, or of an input.
-
-    One that is not in it is made by something that says nothing of how, as a function of pandas.
-    """
+def _origins(root: PlanNode) -> Origins:
+    """The origins of a plan's columns."""
     nodes = list(root.every())
-    found: dict[int, Node | str] = {}
+    found: dict[int, PlanExpression | str] = {}
     leaves = [each for each in nodes if not (each.children or each.is_control)]
     streams, tables = (
         [each for each in leaves if bool(each.table) == is_table] for is_table in (False, True)
@@ -251,133 +253,123 @@ def _origins(root: PlanNode) -> dict[int, Node | str]:
         if node.name == UNION and node.output:
             _unite(node, found)
         for number, made in _computed_by(node):
-            found.setdefault(number, made)
+            if number is not None:
+                found.setdefault(number, made)
     return found
 
 
-def _computed_by(node: PlanNode) -> Iterator[tuple[int, Node]]:
+def _computed_by(node: PlanNode) -> Iterator[tuple[int | None, PlanExpression]]:
     """The columns that a node computes, by their ids."""
     for name in ("projectList", "resultExpressions"):
-        for each in _trees(node, name):
-            if _short(each) == _ALIAS:
-                yield each[0]["exprId"]["id"], each[1][0]
-    for each in _trees(node, "aggregateExpressions"):
-        yield each[0]["resultId"]["id"], each
+        for each in node.expressions(name):
+            if each.name == ALIAS:
+                yield each.id, each.children[0]
+    for each in node.expressions("aggregateExpressions"):
+        yield int(each.fields["resultId"]["id"]), each
     if {"udfs", "resultAttrs"} <= node.fields.keys():
-        pairs = zip(_trees(node, "resultAttrs"), _trees(node, "udfs"), strict=True)
+        pairs = zip(node.expressions("resultAttrs"), node.expressions("udfs"), strict=True)
         for column, made in pairs:
-            yield column[0]["exprId"]["id"], made
-    if "generator" in node.fields:
-        made = _tree(node.fields["generator"])
-        for place, column in enumerate(_trees(node, "generatorOutput")):
-            yield column[0]["exprId"]["id"], ({"class": _GENERATED, "column": place}, (made,))
+            yield column.id, made
+    for made in node.expressions("generator"):
+        for place, column in enumerate(node.expressions("generatorOutput")):
+            yield column.id, PlanExpression(_GENERATED, (made,), {"column": place})
 
 
-def _unite(union: PlanNode, found: dict[int, Node | str]) -> None:
+def _unite(union: PlanNode, found: dict[int, PlanExpression | str]) -> None:
     """The columns of a union, each computed from those of all its parts."""
     parts = [each.output for each in union.children if not each.is_control]
-    made: dict[int, Node | None] = {}
+    made: dict[int, PlanExpression | None] = {}
     if len(parts) == 1:
         for column, own in zip(union.output, parts[0], strict=True):
             # A column has its own number in the first part, and is then what it is there.
             if column.id is not None and column.id != own.id:
-                found[column.id] = _node(own)
+                found[column.id] = own
         return
     for column, *of_parts in zip(union.output, *parts, strict=True):
         if column.id is not None:
-            united = [_comparable(_node(each), found) for each in of_parts]
-            made[column.id] = ({"class": _UNITED, "of": united}, ()) if all(united) else None
-    for number, node in made.items():
-        if node is None:
+            united = [_comparable(each, found) for each in of_parts]
+            made[column.id] = PlanExpression(_UNITED, (), {"of": united}) if all(united) else None
+    for number, expression in made.items():
+        if expression is None:
             found.pop(number, None)
         else:
-            found[number] = node
-
-
-def _node(expression: PlanExpression) -> Node:
-    return expression.fields, tuple(map(_node, expression.children))
-
-
-def _parsed(text: str) -> Node:
-    """The expression of Spark's JSON, which has every node before those within it."""
-    return _tree(json.loads(text))
-
-
-def _tree(listed: list[Any]) -> Node:
-    nodes = iter(listed)
-
-    def _next() -> Node:
-        node = of_any_release(next(nodes))
-        return node, tuple(_next() for _ in range(node["num-children"]))
-
-    return _next()
-
-
-def _short(node: Node) -> str:
-    return str(node[0]["class"]).rpartition(".")[2]
+            found[number] = expression
 
 
 class _NotComparableError(Exception):
     """An expression that the plan names without saying what it computes."""
 
 
-def _comparable(node: Node, origins: Mapping[int, Node | str]) -> str:
+def _comparable(expression: PlanExpression, origins: Origins) -> str:
     """The meaning of an expression; empty where two with one meaning may compute other things."""
     try:
-        return _meaning(node, origins, frozenset())
+        return _meaning(fields_taken(_traced(expression, origins, frozenset())), {})
     except _NotComparableError:
         return ""
 
 
-def _meaning(
-    node: Node,
-    origins: Mapping[int, Node | str],
-    seen: frozenset[int],
-    bound: Mapping[int, int] = _NOTHING,
-) -> str:
-    """An expression by what it is computed from, down to the columns of inputs.
+def _traced(expression: PlanExpression, origins: Origins, within: frozenset[int]) -> PlanExpression:
+    """An expression down to the columns of inputs. ``within`` are the columns on the way here."""
+    if expression.name == ATTRIBUTE and expression.id is not None:
+        number = expression.id
+        origin = None if number in within else origins.get(number)
+        if isinstance(origin, PlanExpression):
+            return _traced(origin, origins, within | {number})
+        return PlanExpression(ATTRIBUTE, (), {"name": expression.fields["name"], "of": origin})
+    children = tuple(_traced(each, origins, within) for each in expression.children)
+    made = expression.described(rows_text)
+    fields = {name: _in_field(each, origins, within) for name, each in made.fields.items()}
+    return PlanExpression(expression.name, children, fields)
 
-    ``bound`` are the variables of the functions such as `transform` that it is within, numbered
-    from the outside: Spark's own numbers differ from query to query, and several may share a name.
-    """
-    kind = _short(node)
-    if kind == _ATTRIBUTE:
-        number = node[0]["exprId"]["id"]
-        origin = origins.get(number)
-        if origin is None or number in seen:
+
+def _in_field(value: Any, origins: Origins, within: frozenset[int]) -> Any:
+    """What a field has, with its expressions down to the columns of inputs."""
+    if not isinstance(value, list):
+        return value
+    if value and all(isinstance(each, Mapping) and "num-children" in each for each in value):
+        return _traced(parse_tree(value), origins, within)
+    return [_in_field(each, origins, within) for each in value]
+
+
+def _meaning(expression: PlanExpression, bound: Mapping[int, int]) -> str:
+    """What an expression means. ``bound`` are the variables of the lambdas that it is within."""
+    kind, fields = expression.name, expression.fields
+    if kind == ATTRIBUTE:
+        if fields["of"] is None:
             raise _NotComparableError
-        if isinstance(origin, tuple):
-            return _meaning(origin, origins, seen | {number}, bound)
-        return f"{origin}.{json.dumps(node[0]['name'])}"
-    if kind in _WITHOUT_NAME or "Subquery" in kind or node[0].get("name") == "<lambda>":
+        return f"{fields['of']}.{json.dumps(fields['name'])}"
+    is_hidden = "Subquery" in kind and "rows" not in fields
+    if kind in _WITHOUT_NAME or is_hidden or NOT_SHOWN in fields.values():
         raise _NotComparableError
-    if kind == _PYTHON and node[0].get("code") in (None, UNKNOWN):
+    if kind == _PYTHON and fields.get("code") in (None, UNKNOWN):
         raise _NotComparableError
-    own = _meant(node[0], lambda each: _meaning(each, origins, seen, bound))
+    # The fields of a CASE repeat its children, with names of columns and variables.
+    own = {} if kind == _CASE else _meant(fields, lambda each: _meaning(each, bound))
     if kind == _PYTHON:
         # Its code says what it computes, whatever it is called.
         own.pop("name")
-    if kind == _LAMBDA:
-        variables = [each[0]["exprId"]["id"] for each in node[1][1:]]
-        bound = {**bound, **{each: len(bound) + at for at, each in enumerate(variables)}}
     if kind == _VARIABLE:
-        if node[0]["exprId"]["id"] not in bound:
+        number = bound.get(expression.id or 0)
+        if number is None:
             raise _NotComparableError
-        own["name"] = bound[node[0]["exprId"]["id"]]
+        own["name"] = number
+    bound = expression.binding(bound)
     # A stream gets another seed in each batch, whatever the code gives.
-    children = () if "hideSeed" in node[0] else node[1]
-    inner = [_meaning(each, origins, seen, bound) for each in children]
+    children = () if "hideSeed" in fields else expression.children
+    inner = [_meaning(each, bound) for each in children]
     if kind in _ORDERLESS:
         inner.sort()
+    elif kind == _IN:
+        inner[1:] = sorted(inner[1:])
     text = json.dumps(own, sort_keys=True, separators=(",", ":"))
     return f"{kind}{text}({','.join(inner)})"
 
 
-def _meant(value: Any, meaning: Callable[[Node], str]) -> Any:
+def _meant(value: Any, meaning: Callable[[PlanExpression], str]) -> Any:
     """What an expression's own fields say; expressions in them go by their meaning too."""
+    if isinstance(value, PlanExpression):
+        return meaning(value)
     if isinstance(value, list):
-        if value and all(isinstance(e, Mapping) and "num-children" in e for e in value):
-            return meaning(_tree(value))
         return [_meant(each, meaning) for each in value]
     if isinstance(value, Mapping):
         kept = {name: each for name, each in value.items() if name not in _NOT_MEANT}
@@ -385,13 +377,12 @@ def _meant(value: Any, meaning: Callable[[Node], str]) -> Any:
     return value
 
 
-def _uncast(node: Node) -> Node:
+def _uncast(aggregate: PlanExpression) -> PlanExpression:
     """The same aggregate of arguments that are not cast."""
-    head, inner = node
-    function, *filters = inner
-    bare = tuple(_bare(each) for each in function[1])
-    return head, ((function[0], bare), *filters)
+    function, *filters = aggregate.children
+    bare = replace(function, children=tuple(map(_bare, function.children)))
+    return replace(aggregate, children=(bare, *filters))
 
 
-def _bare(node: Node) -> Node:
-    return _bare(node[1][0]) if _short(node) == _CAST else node
+def _bare(expression: PlanExpression) -> PlanExpression:
+    return _bare(expression.children[0]) if expression.name == _CAST else expression

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from statemigrate.rewrite.plan_tree import LITERAL, ONE_OF, Definitions, PlanExpression, PlanNode
+from statemigrate.rewrite.plan_expressions import LITERAL, ONE_OF, PlanExpression
+from statemigrate.rewrite.plan_tree import Definitions, PlanNode
 from statemigrate.rewrite.windows import KeyMeaning, SessionWindow, TimeWindow, Window
 
 _T = TypeVar("_T")

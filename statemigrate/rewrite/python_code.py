@@ -16,12 +16,31 @@ import json
 import linecache
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sysconfig
+from abc import ABC
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from enum import Enum
 from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import islice
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from logging import Logger
+from pathlib import Path
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any, Generic, NamedTuple
+from uuid import UUID
 
 _MOST = 10_000
 """So many parts are looked at; of a function that is made of more, as of a library, it is asked."""
@@ -107,8 +126,10 @@ def digest_of(function: Any) -> str:
 
 def _parts(value: Any, within: tuple[Any, ...]) -> Iterator[str]:
     """What a value is made of, as texts. Raises `_UnknownError`."""
-    if isinstance(value, _PLAIN):
+    if type(value) in _PLAIN:
         yield f"{type(value).__name__} {value!r}"
+    elif isinstance(value, Logger):
+        yield "logger"
     elif any(value is each for each in within):
         yield f"again {len(within)}"
     elif isinstance(value, FunctionType):
@@ -117,7 +138,7 @@ def _parts(value: Any, within: tuple[Any, ...]) -> Iterator[str]:
         yield from _code(value, (*within, value))
     elif isinstance(value, ModuleType):
         yield f"module {value.__name__}"
-    elif isinstance(value, type | BuiltinFunctionType) and value.__module__ in _BUILT_IN:
+    elif isinstance(value, type | BuiltinFunctionType) and _is_of_python(value.__module__):
         yield f"built in {value.__qualname__}"
     else:
         yield from _several(value, (*within, value))
@@ -128,28 +149,147 @@ def _several(value: Any, within: tuple[Any, ...]) -> Iterator[str]:
     if isinstance(value, set | frozenset):
         yield f"set {sorted(json.dumps(list(_parts(each, within))) for each in value)}"
         return
-    if isinstance(value, partial):
-        inner: list[Any] = [value.func, value.args, value.keywords]
-    elif type(value) is dict:
-        inner = [each for pair in value.items() for each in pair]
-    elif type(value) in (list, tuple):
-        inner = list(value)
+    if isinstance(value, type):
+        yield "class"
+        inner = list(_of_class(value))
     else:
-        raise _UnknownError
-    yield f"{type(value).__name__} {len(inner)}"
+        of_kind = next((each for kind, each in _KINDS if isinstance(value, kind)), None)
+        inner = list(_of_object(value) if of_kind is None else of_kind(value))
+        yield f"{type(value).__name__ if of_kind else 'object'} {len(inner)}"
     for each in inner:
         yield from _parts(each, within)
 
 
-_BUILT_IN = frozenset(
-    {*("builtins", "math", "datetime", "decimal", "_decimal", "json", "re", "time", "uuid")}
+def _pairs(value: Any) -> list[Any]:
+    return [each for pair in value.items() for each in pair]
+
+
+_KINDS: Sequence[tuple[Any, Callable[[Any], Iterable[Any]]]] = (
+    (partial, lambda value: (value.func, value.args, value.keywords)),
+    (staticmethod | classmethod, lambda value: (value.__func__,)),
+    (MethodType, lambda value: (value.__func__, value.__self__)),
+    (property, lambda value: (value.fget, value.fset, value.fdel)),
+    (type(lru_cache(len)), lambda value: (value.__wrapped__,)),
+    (re.Pattern, lambda value: (value.pattern, value.flags)),
+    (date | time | timedelta | tzinfo | Decimal | UUID | range, lambda value: (repr(value),)),
+    (defaultdict, lambda value: (value.default_factory, *_pairs(value))),
+    (MappingProxyType, _pairs),
+    (Enum, lambda value: (value.name, value.value, type(value))),
 )
-"""Modules of Python's own, whose names show what is computed."""
+"""What values of a kind are made of. Others are of a class, and have attributes."""
+_CONTAINERS: Sequence[tuple[type, Callable[[Any], Iterable[Any]]]] = (
+    (dict, _pairs),
+    (list, list),
+    (tuple, list),
+    (set, sorted),
+    *((each, lambda value, kind=each: (kind(value),)) for each in (str, bytes, int, float)),
+)
+_SHOWN_BASES = (object, *(each for each, _ in _CONTAINERS), BaseException, Exception, Generic, ABC)
+"""Classes of Python's own whose instances have nothing but what is looked at here."""
+
+
+def _of_object(value: Any) -> Iterator[Any]:
+    """The class of a value, and all that the value has. Raises `_UnknownError` for what hides."""
+    kind = type(value)
+    if kind in (dict, list, tuple):
+        yield from _pairs(value) if kind is dict else value
+        return
+    bases = (each for each in kind.__mro__ if each not in _SHOWN_BASES)
+    if _is_of_python(kind.__module__) or not all(map(_is_written_in_python, bases)):
+        raise _UnknownError
+    yield kind
+    yield from _pairs(dict(sorted(getattr(value, "__dict__", {}).items())))
+    for each in kind.__mro__:
+        slots = vars(each).get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            yield name
+            yield getattr(value, name, None)
+    for base, contents in _CONTAINERS:
+        if isinstance(value, base):
+            yield from contents(value)
+
+
+_IN_HEAP = 1 << 9
+"""The flag of classes that a ``class`` statement makes. Those of compiled modules lack it."""
+
+
+def _is_written_in_python(kind: type) -> bool:
+    return bool(kind.__flags__ & _IN_HEAP)
+
+
+_UNMEANT = frozenset(
+    {
+        *("__module__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__qualname__"),
+        *("__slots__", "__firstlineno__", "__static_attributes__", "__abstractmethods__"),
+        *("__annotate__", "__annotate_func__", "__annotations_cache__", "__orig_bases__"),
+        *("__parameters__", "__match_args__", "__dataclass_params__", "__dataclass_fields__"),
+        *("_abc_impl", "_fields", "_field_defaults"),
+    }
+)
+"""Attributes of a class that say where it is written, or follow from others."""
+
+
+class _Pair(NamedTuple):
+    """Shows what Python makes of the fields of a tuple with names."""
+
+    first: int
+
+
+_DESCRIPTORS = (MemberDescriptorType, GetSetDescriptorType, type(_Pair.first))
+"""What stands in a class for a field that each instance has."""
+
+
+def _of_class(kind: type) -> Iterator[Any]:
+    """The bases of a class, the names of its fields, and all that it defines."""
+    yield from kind.__bases__
+    if issubclass(kind, Enum):
+        yield [(name, each.value) for name, each in kind.__members__.items()]
+        yield [each for each in vars(kind).values() if isinstance(each, FunctionType)]
+        return
+    yield list(vars(kind).get("__annotations__", ()))
+    for name, each in sorted(vars(kind).get("__dataclass_fields__", {}).items()):
+        yield from (name, None if each.default_factory is MISSING else each.default_factory)
+    for name, each in sorted(vars(kind).items()):
+        if isinstance(each, _DESCRIPTORS):
+            yield name
+        elif name not in _UNMEANT and not (name.startswith("_") and _is_made(each)):
+            yield from (name, each)
+
+
+def _is_made(attribute: Any) -> bool:
+    """Whether Python itself makes an attribute, from the fields of a class."""
+    found = getattr(attribute, "__func__", attribute)
+    code = getattr(found, "__code__", None)
+    return code is not None and code.co_filename.startswith(("<string", "namedtuple_"))
+
+
+_STANDARD = Path(sysconfig.get_path("stdlib"))
+
+
+@lru_cache(maxsize=256)
+def _is_of_python(module: str | None) -> bool:
+    """Whether a module is one of Python's own, whose names show what is computed."""
+    if module is None or module.partition(".")[0] not in sys.stdlib_module_names:
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is None or _is_within(Path(file), _STANDARD)
+
+
+@lru_cache(maxsize=256)
+def _is_installed(module: str) -> bool:
+    """Whether a module is of Python's own, or of a package that is installed."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    places = (_STANDARD, *(Path(sysconfig.get_path(each)) for each in ("purelib", "platlib")))
+    return file is None or any(_is_within(Path(file), each) for each in places)
+
+
+def _is_within(file: Path, folder: Path) -> bool:
+    return file.is_relative_to(folder) or file.resolve().is_relative_to(folder.resolve())
 
 
 def _function(function: FunctionType, within: tuple[Any, ...]) -> Iterator[str]:
     module = str(function.__module__)
-    if module in _BUILT_IN or module.startswith("statemigrate."):
+    if _is_of_python(module) or module.startswith("statemigrate."):
         yield f"built in {function.__qualname__}"
         return
     source = source_of(function)
@@ -166,8 +306,18 @@ def _function(function: FunctionType, within: tuple[Any, ...]) -> Iterator[str]:
             raise _UnknownError from error
     for name in sorted(_names(function.__code__)):
         if name in function.__globals__:
+            found = function.__globals__[name]
             yield f"global {name}"
-            yield from _parts(function.__globals__[name], within)
+            yield from _parts(found, within)
+            if isinstance(found, ModuleType) and not _is_installed(found.__name__):
+                yield from _of_module(found, function.__code__, within)
+
+
+def _of_module(module: ModuleType, code: CodeType, within: tuple[Any, ...]) -> Iterator[str]:
+    """What code may take out of a module of the user's, by the names in the code."""
+    for name in sorted(_names(code) & vars(module).keys()):
+        yield f"attribute {name}"
+        yield from _parts(getattr(module, name), within)
 
 
 def _code(code: CodeType, within: tuple[Any, ...]) -> Iterator[str]:

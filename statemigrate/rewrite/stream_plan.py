@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import UnsupportedError
 from statemigrate.native import class_of_any_release
 from statemigrate.rewrite.aggregates import AggregateFunction
-from statemigrate.rewrite.plan_tree import Definitions, StreamPlan, members_of, plan_of, short_name
-from statemigrate.rewrite.probe_facts import Facts, operator_facts
+from statemigrate.rewrite.plan_expressions import members_of, short_name
+from statemigrate.rewrite.plan_tree import Definitions, StreamPlan, plan_of
+from statemigrate.rewrite.probe_facts import Facts, operator_facts, rows_text
 from statemigrate.rewrite.probe_functions import functions_in
 from statemigrate.rewrite.probe_keys import keys_in
 from statemigrate.rewrite.state_schemas import StateSchema, declared_schemas
@@ -210,7 +211,7 @@ def plan_meaning(stream: DataFrame, mode: str) -> PlanMeaning:
     Raises `UnsupportedError` for a release of Spark that plans in a way which is not known.
     """
     plan = plan_of_stream(stream, mode)
-    definitions = Definitions(plan.root)
+    definitions = Definitions(plan.root, rows_text)
     kinds = {
         each.number: each.kind
         for each in plan.root.every()

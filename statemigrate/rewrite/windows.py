@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from statemigrate.rewrite.plan_tree import PlanExpression
+from statemigrate.rewrite.plan_expressions import PlanExpression, is_hidden
 
 _UNITS = (
     ("day", 86_400_000_000),
@@ -164,7 +164,7 @@ class ChangedKey:
 
 def differs(old: KeyMeaning, new: KeyMeaning) -> bool:
     """Whether a column is computed from something else, be it in the same type, or may be."""
-    return old.expression != new.expression or "code=unknown" in new.expression
+    return old.expression != new.expression or is_hidden(new.expression)
 
 
 # What was found out about the windows in the keys of a state.

@@ -215,6 +215,70 @@ _add(
     "update",
     ("a Python function has other code", _by_python(_tripled), YES, UNNOTICED),
     ("a Python function has another name", _by_python(_twice), YES, SAME),
+    ("a lambda with the same code in its place", _by_python(lambda v: v * 2), YES, SAME),
+    ("a lambda with other code", _by_python(lambda v: v * 3), YES, UNNOTICED),
+)
+
+
+class _Rate:
+    """An object of the user's, which a Python function calls."""
+
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+
+    def times(self, value: int) -> int:
+        return value * self.rate
+
+
+def _by_object(rate: int) -> Callable[..., DataFrame]:
+    own = _Rate(rate)
+
+    def rated(v):
+        return own.times(v)
+
+    return _by_python(rated)
+
+
+_add(
+    "Aggregate functions",
+    _by_object(2),
+    "update",
+    ("a Python function takes an object that is the same", _by_object(2), YES, SAME),
+    ("a Python function takes an object with another attribute", _by_object(3), YES, UNNOTICED),
+)
+
+
+def _parsed(ddl: str, total: str, **options: str) -> Callable[..., DataFrame]:
+    """Fields of JSON, as code has it that reads Kafka."""
+
+    def make(rows: DataFrame) -> DataFrame:
+        text = F.to_json(F.struct("k", "v", F.lit(1).alias("w")))
+        parsed = rows.select(F.from_json(text, ddl, options).alias("j")).select("j.*")
+        return parsed.groupBy("k").agg(F.expr(total))
+
+    return _typed(make)
+
+
+_add(
+    "Fields of JSON",
+    _parsed("k STRING, v BIGINT, w BIGINT", "sum(v)"),
+    "update",
+    ("one more", _parsed("k STRING, v BIGINT, w BIGINT, z INT", "sum(v)"), YES, SAME),
+    ("in another order", _parsed("w BIGINT, v BIGINT, k STRING", "sum(v)"), YES, SAME),
+    ("one less", _parsed("k STRING, v BIGINT", "sum(v)"), YES, SAME),
+    ("another one", _parsed("k STRING, v BIGINT, w BIGINT", "sum(w)"), YES, UNNOTICED),
+    (
+        "one of another type",
+        _parsed("k STRING, v INT, w BIGINT", "sum(CAST(v AS BIGINT))"),
+        YES,
+        UNNOTICED,
+    ),
+    (
+        "another way to read them",
+        _parsed("k STRING, v BIGINT, w BIGINT", "sum(v)", allowSingleQuotes="false"),
+        YES,
+        UNNOTICED,
+    ),
 )
 
 # Filters.
@@ -239,6 +303,37 @@ _add(
     ("another condition", _filtered("v > 10 AND region <> 'r1'"), YES, UNNOTICED),
     ("one condition more", _filtered("v > 0", "region <> 'r1'", "v < 90"), YES, UNNOTICED),
     ("one condition less", _filtered("v > 0"), YES, UNNOTICED),
+)
+
+_MANY = ", ".join(f"'r{number}'" for number in range(12))
+
+_add(
+    "Filters before an operator",
+    _filtered(f"region IN ({_MANY})"),
+    "update",
+    (
+        "the values of a long list in another order",
+        _filtered(f"region IN ('r11', {_MANY})"),
+        YES,
+        SAME,
+    ),
+    (
+        "another value in a long list",
+        _filtered(f"region IN ({_MANY.replace('r3', 'x3')})"),
+        YES,
+        UNNOTICED,
+    ),
+)
+_add(
+    "Filters before an operator",
+    _filtered("v > (SELECT max(id) FROM range(3))"),
+    "update",
+    (
+        "another number of rows in a subquery's table",
+        _filtered("v > (SELECT max(id) FROM range(4))"),
+        YES,
+        UNNOTICED,
+    ),
 )
 
 # The clock and chance, which are others in each run of the same code.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,19 +175,13 @@ def functions_by_spark(spark: Any, wanted: Sequence[str]) -> dict[str, dict[str,
     """What Spark itself keeps of each function, for `TABLE`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from statemigrate.rewrite import probe_functions as probe
+    from statemigrate.rewrite.stream_plan import plan_meaning
 
-    rows = spark.createDataFrame([], DDL)
+    rows = spark.readStream.schema(DDL).json(tempfile.mkdtemp())
     found = {}
     for text in wanted:
         result = rows.groupBy("k").agg(F.expr(text).alias("found"))
-        plan = result._jdf.queryExecution().sparkPlan()
-        (partial,) = [each for each in probe._nodes(plan) if probe._is_partial(each)][-1:]
-        (expression,) = probe._seq(partial.aggregateExpressions())
-        nodes = list(probe._nodes(plan))
-        one = probe._function(
-            expression, expression.aggregateFunction(), probe._origins(nodes), "", probe._jvm()
-        )
+        (one,) = plan_meaning(result, "update").functions[0]
         fields = [list(each) for each in one.fields]
         entry: dict[str, Any] = {
             "function": one.function,

@@ -1,9 +1,7 @@
 """What an expression of a plan means, also by expressions that are in its fields alone."""
 
-import json
-
-from statemigrate.rewrite.plan_tree import parse_tree
-from statemigrate.rewrite.probe_functions import _comparable, _parsed
+from statemigrate.rewrite.plan_expressions import PlanExpression, parse_tree
+from statemigrate.rewrite.probe_functions import _comparable
 
 PACKAGE = "org.apache.spark.sql.catalyst.expressions"
 
@@ -21,14 +19,14 @@ def listed(order):
     """A list in an order that Spark keeps in a field, as a tree of its own."""
     own = {"class": f"{PACKAGE}.aggregate.ListAgg", "num-children": 1, "child": 0}
     ordered = {"class": f"{PACKAGE}.SortOrder", "num-children": 1, "child": 0}
-    return _parsed(json.dumps([{**own, "orderExpressions": [[ordered, order]]}, column("a", 1)]))
+    return parse_tree([{**own, "orderExpressions": [[ordered, order]]}, column("a", 1)])
 
 
 def test_an_expression_in_a_field_goes_by_what_it_is_computed_from():
     inputs = {1: "input", 2: "input", 3: "input"}
     same = _comparable(listed(column("b", 2)), inputs)
     assert same == _comparable(listed(column("b", 3)), inputs)
-    doubled = ({"class": f"{PACKAGE}.UnaryMinus", "num-children": 1}, (_parsed_column("b", 3),))
+    doubled = PlanExpression("UnaryMinus", (parse_tree([column("b", 3)]),))
     other = _comparable(listed(column("b", 2)), {**inputs, 2: doubled})
     assert "UnaryMinus" in other
     assert other != same
@@ -38,17 +36,13 @@ def test_one_that_nothing_is_known_of_is_comparable_with_none():
     assert _comparable(listed(column("b", 2)), {1: "input"}) == ""
 
 
-def _parsed_column(name, number):
-    return _parsed(json.dumps([column(name, number)]))
-
-
 def test_releases_of_spark_name_one_function_in_one_way():
     python = {"class": f"{PACKAGE}.PythonUDF", "num-children": 0, "code": "ab"}
     plain, in_arrow, in_pandas = ({**python, "evalType": each} for each in (100, 101, 200))
     assert parse_tree([plain]).text == parse_tree([in_arrow]).text != parse_tree([in_pandas]).text
     listing = {"class": f"{PACKAGE}.aggregate.CollectList", "num-children": 0}
     earlier, later, with_nulls = (
-        _comparable(_parsed(json.dumps([{**listing, **more}])), {})
+        _comparable(parse_tree([{**listing, **more}]), {})
         for more in ({}, {"ignoreNulls": True}, {"ignoreNulls": False})
     )
     assert earlier == later != with_nulls

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.rewrite.plan_tree import Definitions, PlanNode
+from statemigrate.rewrite.probe_facts import rows_text
 from statemigrate.rewrite.probe_keys import keys_in
 from statemigrate.rewrite.windows import SessionWindow, TimeWindow, differs
 
@@ -68,7 +69,7 @@ def plan(name, nodes, keys, **fields):
     for each in reversed(nodes):
         root = PlanNode(each, (root,))
     root = PlanNode({**save, **fields}, (root,), number=0)
-    return keys_in(root, Definitions(root))
+    return keys_in(root, Definitions(root, rows_text))
 
 
 def of_struct(made):
