@@ -26,13 +26,12 @@ def with_changes(page: str) -> str:
 
 
 def _tables() -> Iterator[str]:
-    group = None
-    for change in CHANGES.values():
-        if change.group != group:
-            group = change.group
-            yield f"\n## {group}\n\n| change | Spark | `plan` |\n|---|---|---|\n"
-        spark = "starts" if change.starts else "refuses to start"
-        yield f"| {change.name} | {spark} | {VERDICTS[change.verdict]} |\n"
+    for group in dict.fromkeys(each.group for each in CHANGES.values()):
+        yield f"\n## {group}\n\n| change | Spark | `plan` |\n|---|---|---|\n"
+        for change in CHANGES.values():
+            if change.group == group:
+                spark = "starts" if change.starts else "refuses to start"
+                yield f"| {change.name} | {spark} | {VERDICTS[change.verdict]} |\n"
 
 
 if __name__ == "__main__":

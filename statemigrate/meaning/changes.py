@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from json import JSONDecoder
 
 from statemigrate.checkpoint.operators import kind_of
@@ -21,6 +22,7 @@ from statemigrate.meaning.plan_items import (
 )
 from statemigrate.meaning.states import compare_states
 from statemigrate.rewrite import (
+    ROWS_OF_CODE,
     AggregateFunction,
     KeyMeaning,
     OperatorFact,
@@ -229,21 +231,30 @@ def _seems_same(old: AggregateFunction, new: AggregateFunction) -> bool:
     return old.text == new.text
 
 
+_ROWS_OF_CODE_1 = "rows made by code"
+"""Rows that are not shown, as format 1 has them, and as a person reads it."""
+
+
 def _hidden(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     """What no plan shows of an operator, and whose name is the same."""
     texts = [each.expression for each in new.keys] + [each.text for each in new.facts]
-    found = [short_text(readable(each)) for each in texts if is_hidden(each)]
+    found = [short_text(readable(_bare(each))) for each in texts if is_hidden(each)]
     pairs = zip(old.functions, new.functions, strict=False)
     found += [
         after.words for pair in pairs if not all(map(_comparable, pair)) for after in pair[1:]
     ]
     if found:
         text = (
-            f"the plan does not show what all of {', '.join(dict.fromkeys(found))} computes. It "
-            "goes by its name here: look whether its code has changed"
+            f"the plan does not show all of {', '.join(dict.fromkeys(found))}. That goes by its "
+            "name here: look whether its code has changed"
         )
         name = f"{new.name} hidden code"
         yield PlanItem(name, "unknown", text, new.name, rule=HIDDEN, level="warning")
+
+
+def _bare(text: str) -> str:
+    """The name of rows that are not shown, without saying so."""
+    return _ROWS_OF_CODE_1 if text == ROWS_OF_CODE else text
 
 
 _WHAT_FOLLOWS = {
@@ -266,11 +277,12 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
     A column that is a key is not among them: its change is one of the key.
     """
     keys = _key_columns(old) & _key_columns(new)
+    known = min(old.format, new.format)
     sides = [
         [
             replace(e, text=_in_any_order(e.text))
-            for e in each.facts
-            if e.side or e.column not in keys
+            for e in map(partial(_as_in_format, known), each.facts)
+            if e is not None and (e.side or e.column not in keys)
         ]
         for each in (old, new)
     ]
@@ -290,6 +302,15 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
         if is_timed_out or (kind.endswith(" mode") and kind_of(new.kind).has_variables):
             verdict, rule, text = "rewrite", "", f"{text}: Spark does not start"
         yield PlanItem(f"{new.name} {words}", verdict, text, new.name, rule=rule)
+
+
+def _as_in_format(known: int, fact: OperatorFact) -> OperatorFact | None:
+    """A fact as a document of the format ``known`` has it; None for one that it has not."""
+    if known > 1:
+        return fact
+    if fact.kind == "filter" and fact.text.startswith("IsNotNull("):
+        return None
+    return replace(fact, text=fact.text.replace(ROWS_OF_CODE, _ROWS_OF_CODE_1))
 
 
 def _key_columns(operator: OperatorMeaning) -> set[str]:

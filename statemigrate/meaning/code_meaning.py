@@ -29,7 +29,9 @@ from statemigrate.rewrite import (
     window_from_json,
 )
 
-_FORMAT = 1
+FORMAT = 2
+"""The format of a meaning as it is written."""
+_FORMATS = (1, FORMAT)
 _ABOUT = (
     "What the state of this code means. `statemigrate check --write-lock` writes this file: review "
     "and commit it, and do not edit it by hand"
@@ -42,7 +44,8 @@ class OperatorMeaning:
 
     ``kind`` is Spark's name of the operator. ``state`` has what it keeps by the user's names, and
     is empty where that was not looked at. ``keys``, ``functions`` and ``facts`` are as the probe
-    saw them.
+    saw them. ``format`` is that of the document that it is from: format 1, of statemigrate 0.1.0,
+    has no conditions that a value is not null, and no rows of tables that code makes.
     """
 
     name: str
@@ -52,6 +55,7 @@ class OperatorMeaning:
     keys: tuple[KeyMeaning, ...] = ()
     functions: tuple[AggregateFunction, ...] = ()
     facts: tuple[OperatorFact, ...] = ()
+    format: int = FORMAT
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ def lock_text(meaning: CodeMeaning) -> str:
 def meaning_document(meaning: CodeMeaning) -> dict[str, Any]:
     """A meaning as JSON holds it; `meaning_from_document` reads it."""
     return {
-        "format": _FORMAT,
+        "format": FORMAT,
         "code": meaning.reference,
         "spark": meaning.spark,
         "sources": list(meaning.sources),
@@ -182,7 +186,7 @@ def read_lock(path: str | Path) -> CodeMeaning:
     except ValueError as error:
         raise _unreadable(path, "SM-LOCK-001", str(error)) from error
     given = document.pop("checksum")
-    if document["format"] != _FORMAT or given != document_checksum(document):
+    if document["format"] not in _FORMATS or given != document_checksum(document):
         raise _unreadable(path, "SM-LOCK-002", "another text than was written")
     try:
         return meaning_from_document(document)
@@ -213,7 +217,7 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
 
     Raises `KeyError`, `TypeError` and `ValueError` for another one.
     """
-    if document["format"] != _FORMAT:
+    if document["format"] not in _FORMATS:
         raise ValueError(f"format {document['format']}")
     operators = tuple(
         OperatorMeaning(
@@ -231,6 +235,7 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
             ),
             tuple(_function(function) for function in each["functions"]),
             tuple(OperatorFact(**fact) for fact in each["facts"]),
+            document["format"],
         )
         for name, each in document["operators"].items()
     )

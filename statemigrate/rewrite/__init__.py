@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.origin import OldCheckpoint, Target
     from statemigrate.rewrite.plan_document import plan_document
     from statemigrate.rewrite.plan_expressions import ATTRIBUTE, LITERAL, PlanExpression, is_hidden
+    from statemigrate.rewrite.plan_tree import ROWS_OF_CODE
     from statemigrate.rewrite.probe import (
         call_on_empty_streams,
         input_names,
@@ -89,6 +90,7 @@ else:
             "rewrite_plan": "RewritePlan laid_out make_plan",
             "plan_document": "plan_document",
             "plan_expressions": "ATTRIBUTE LITERAL PlanExpression is_hidden",
+            "plan_tree": "ROWS_OF_CODE",
             "probe": (
                 "call_on_empty_streams input_names input_schemas operator_with "
                 "operator_with_pages probe_folder probed_inputs run_probe session_parameters"

@@ -32,6 +32,8 @@ _BOOKKEEPING = frozenset(
     }
 )
 """What is another one in each run, or says nothing of what comes out."""
+_MODE = "mode"
+"""The field of an aggregate that says which of its steps it is."""
 _VARIABLE, _FUNCTION, _PYTHON = "NamedLambdaVariable", "LambdaFunction", "PythonUDF"
 NOT_SHOWN = "(not shown)"
 """What stands for a part of an expression that neither JSON nor Spark itself shows."""
@@ -106,6 +108,8 @@ class PlanExpression:
                 yield f"name={bound.get(self.id or 0, each)}"
             elif isinstance(each, Mapping) and "type" in each:
                 yield f"{name}={_type_name(each)}"
+            elif isinstance(each, Mapping) and "object" in each and name != _MODE:
+                yield f"{name}={object_name(each)}"
             elif isinstance(each, str | bool | int):
                 yield f"{name}={each}"
 
@@ -121,6 +125,39 @@ class PlanExpression:
         yield self
         for each in self.children:
             yield from each.every()
+
+    def renumbered(self, numbers: Mapping[int, int]) -> PlanExpression:
+        """The expression with other ``numbers`` of columns and expressions."""
+        children = tuple(each.renumbered(numbers) for each in self.children)
+        return PlanExpression(self.name, children, with_numbers(self.fields, numbers))
+
+
+_NUMBERED = ("exprId", "resultId")
+
+
+def numbers_in(found: Any) -> Iterator[int]:
+    """The numbers of columns and expressions in JSON of a plan."""
+    if isinstance(found, Mapping):
+        for name, each in found.items():
+            if name in _NUMBERED and isinstance(each, Mapping):
+                yield int(each["id"])
+            else:
+                yield from numbers_in(each)
+    elif isinstance(found, list):
+        for each in found:
+            yield from numbers_in(each)
+
+
+def with_numbers(found: Any, numbers: Mapping[int, int]) -> Any:
+    """The same JSON with other ``numbers``, by those that it has."""
+    if isinstance(found, Mapping):
+        return {
+            name: {**each, "id": numbers.get(int(each["id"]), each["id"])}
+            if name in _NUMBERED and isinstance(each, Mapping)
+            else with_numbers(each, numbers)
+            for name, each in found.items()
+        }
+    return [with_numbers(each, numbers) for each in found] if isinstance(found, list) else found
 
 
 def parse_tree(nodes: Sequence[Mapping[str, Any]]) -> PlanExpression:
@@ -156,6 +193,11 @@ def short_name(node: Mapping[str, Any]) -> str:
     return str(node["class"]).rpartition(".")[2].removesuffix("$")
 
 
+def object_name(found: Mapping[str, Any]) -> str:
+    """The name of a Scala object, as JSON has it."""
+    return str(found["object"]).rstrip("$").rpartition(".")[2].rpartition("$")[2]
+
+
 def _type_name(spark: Any) -> str:
     """A type as Spark writes it, but for what may be null, which follows from what it is of."""
     match spark:
@@ -184,7 +226,7 @@ def members_of(node: Any) -> frozenset[str]:
     return _MEMBERS[name]
 
 
-_HIDDEN = re.compile(r"code=unknown|=\(not shown\)")
+_HIDDEN = re.compile(r"code=unknown|[=,] ?\(not shown\)")
 
 
 def is_hidden(text: str) -> bool:
@@ -205,10 +247,15 @@ _FEW = 12
 
 def expression_of(java: Any, walk: Callable[[Any], Any]) -> PlanExpression:
     """One of Spark's own expressions. ``walk`` makes a node of the plan of a subquery."""
-    nodes = json.loads(java.toJSON())
+    return parse_tree(tree_of(java, walk))
+
+
+def tree_of(java: Any, walk: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    """The nodes of one of Spark's own expressions, each before those within it."""
+    nodes: list[dict[str, Any]] = json.loads(java.toJSON())
     if has_gaps(nodes):
         complete(nodes, java, walk)
-    return parse_tree(nodes)
+    return nodes
 
 
 def has_gaps(found: Any) -> bool:
@@ -225,7 +272,7 @@ def complete(found: Any, java: Any, walk: Callable[[Any], Any]) -> None:
     there, None where that is not at hand. ``walk`` makes a node of the plan of a subquery.
     """
     if found and isinstance(found[0], list):
-        for each, own in zip_longest(found, () if java is None else _seq(java)):
+        for each, own in zip_longest(found, () if java is None else seq(java)):
             complete(each or (), own, walk)
         return
     for node, own in zip_longest(found, () if java is None else _preorder(java)):
@@ -254,11 +301,12 @@ def _has_hash(value: Any) -> bool:
 
 def _preorder(java: Any) -> Iterator[Any]:
     yield java
-    for each in _seq(java.children()):
+    for each in seq(java.children()):
         yield from _preorder(each)
 
 
-def _seq(java: Any) -> Iterator[Any]:
+def seq(java: Any) -> Iterator[Any]:
+    """The elements of a sequence of Scala's."""
     return (java.apply(at) for at in range(java.size()))
 
 
@@ -286,9 +334,12 @@ def _shown(found: Any) -> Any:
     members = members_of(found)
     if "mkString" not in members:
         return str(found.toString())
-    texts = sorted(str(found.mkString(_BETWEEN)).split(_BETWEEN))
+    texts = str(found.mkString(_BETWEEN)).split(_BETWEEN)
     if any(map(_has_hash, texts)):
-        texts = sorted(str(_shown(each)) for each in _seq(found.toSeq()))
+        texts = [str(_shown(each)) for each in seq(found.toSeq())]
+    if "indexOf" not in members:
+        # A set or a map has no order.
+        texts.sort()
     if found.isEmpty() or len(texts) <= _FEW:
         return ", ".join(texts) or None
     digest = sha256(_BETWEEN.join(texts).encode()).hexdigest()[:8]

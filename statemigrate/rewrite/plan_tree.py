@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -19,6 +20,7 @@ from statemigrate.native import MARKER
 from statemigrate.rewrite.plan_expressions import (
     ALIAS,
     ATTRIBUTE,
+    NOT_SHOWN,
     ONE_OF,
     UNITED,
     UNKNOWN,
@@ -28,13 +30,14 @@ from statemigrate.rewrite.plan_expressions import (
     fields_taken,
     has_gaps,
     members_of,
+    numbers_in,
     parse_tree,
+    seq,
     short_name,
+    tree_of,
+    with_numbers,
 )
 from statemigrate.rewrite.python_code import digest_of_udf
-
-Union = Mapping[int, tuple[PlanExpression, ...]]
-"""Of each column of a union, by its number, the columns of all parts, in their order."""
 
 
 def is_control(node: Any) -> bool:
@@ -52,7 +55,8 @@ WATERMARK, STREAM_JOIN, UNION = (
 WHOLE_ROWS = ("TransformWithState", "FlatMapGroupsWithState", "FlatMapGroupsInPandasWithState")
 """How the names of operators begin whose code gets whole rows, by the names of the columns."""
 _PYTHON = "PythonUDF"
-_SOURCE = "StreamingRelationExec"
+_PROJECTIONS = "projections"
+_SOURCE, _REFERENCE = "StreamingRelationExec", "CTERelationRef"
 _CACHED, _ADAPTIVE = "InMemoryTableScanExec", "AdaptiveSparkPlanExec"
 _REUSED = ("ReusedExchangeExec", "ReusedSubqueryExec")
 
@@ -66,6 +70,8 @@ class PlanNode:
     Spark's name of it. ``delay`` is a watermark's, and ``condition`` a join's. ``output`` are the
     columns of a union and of its parts. ``table`` names the table that a leaf reads, empty for a
     stream. A node that ``is_control`` only brings the rows of a backfill, and means nothing.
+    ``renumbered`` are numbers of Spark's own that are others here: a stream that is read twice has
+    the same in both places.
     """
 
     fields: Mapping[str, Any]
@@ -78,6 +84,7 @@ class PlanNode:
     output: tuple[PlanExpression, ...] = ()
     table: str = ""
     is_control: bool = False
+    renumbered: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -104,6 +111,41 @@ class PlanNode:
                 if tree and isinstance(tree[0], Mapping):
                     yield parse_tree(tree)
 
+    def columns(self) -> Iterator[PlanExpression]:
+        """The columns of the rows that it gives."""
+        return (self.of_spark(each) for each in _output(self.java))
+
+    def of_spark(self, expression: PlanExpression) -> PlanExpression:
+        """An expression of Spark's own node, with the numbers that it has here."""
+        return expression.renumbered(self.renumbered) if self.renumbered else expression
+
+    def expanded(self) -> Iterator[tuple[int, PlanExpression]]:
+        """The columns of a node that makes several rows of one, by their numbers."""
+        rows = [
+            [parse_tree(each) for each in row if each]
+            for row in self.fields.get(_PROJECTIONS) or ()
+        ]
+        for place, column in enumerate(self.expressions("output") if rows else ()):
+            made = [row[place] for row in rows]
+            if column.id is not None and any(each.id != column.id for each in made):
+                yield column.id, PlanExpression(ONE_OF, tuple(made))
+
+    def united(self) -> Iterator[tuple[int, tuple[PlanExpression, ...]]]:
+        """The columns of a union by their numbers, each with those of all parts in their order."""
+        parts = [each.output for each in self.children if not each.is_control]
+        if self.name == UNION and parts:
+            for column, *of_parts in zip(self.output, *parts, strict=True):
+                if column.id is not None:
+                    yield column.id, tuple(of_parts)
+
+    def numbers(self) -> set[int]:
+        """Those of all columns and expressions that it mentions, and the nodes below it."""
+        own: set[int] = set()
+        for node in self.every():
+            own.update(numbers_in(node.fields))
+            own.update(each.id for each in node.output if each.id is not None)
+        return own
+
 
 @dataclass(frozen=True)
 class StreamPlan:
@@ -127,8 +169,11 @@ def _schemas(analyzed: Any) -> Iterator[str]:
     """The schema of each stream at the bottom of an analyzed plan."""
     leaves = analyzed.collectLeaves()
     for at in range(leaves.size()):
-        if leaves.apply(at).isStreaming() and not is_control(leaves.apply(at)):
-            yield str(leaves.apply(at).schema().catalogString())
+        leaf = leaves.apply(at)
+        # A reference to a common table expression reads no stream: the expression does.
+        is_reference = str(leaf.getClass().getSimpleName()) == _REFERENCE
+        if leaf.isStreaming() and not is_reference and not is_control(leaf):
+            yield str(leaf.schema().catalogString())
 
 
 def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> PlanNode:
@@ -152,7 +197,9 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
     output = tuple(_output(java)) if of_union or name == UNION else ()
     return PlanNode(
         fields,
-        children,
+        _with_own_numbers(children, output if name == UNION else None)
+        if len(children) > 1
+        else children,
         java,
         int(state.get().operatorId()) if has_state else None,
         # Of the two nodes of an aggregation the one that writes has the name.
@@ -166,23 +213,66 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
     )
 
 
+ROWS_OF_CODE = f"rows made by code, {NOT_SHOWN}"
+_NUMBERS = count(2**40)
+"""Numbers that Spark has given to nothing."""
+
+
+def _with_own_numbers(
+    children: Sequence[PlanNode], output: Sequence[PlanExpression] | None
+) -> tuple[PlanNode, ...]:
+    """The children of a node, none of which has a number that another one has.
+
+    ``output`` are the columns of a union, which have the numbers of those of its first part: here
+    they have them alone.
+    """
+    taken = {each.id for each in output or () if each.id is not None}
+    made: list[PlanNode] = []
+    for child in children:
+        own = child.numbers()
+        common = own & taken
+        # Any other node knows the columns of all its children.
+        known = {each.id for each in child.columns()} if common and output is None else set()
+        made = [_renumbered(each, {old: next(_NUMBERS) for old in common & known}) for each in made]
+        made.append(_renumbered(child, {old: next(_NUMBERS) for old in common - known}))
+        taken |= own
+    return tuple(made)
+
+
+def _renumbered(node: PlanNode, numbers: dict[int, int]) -> PlanNode:
+    if not numbers:
+        return node
+    earlier = {old: numbers.get(new, new) for old, new in node.renumbered.items()}
+    return replace(
+        node,
+        fields=with_numbers(node.fields, numbers),
+        children=tuple(_renumbered(each, numbers) for each in node.children),
+        condition=None if node.condition is None else node.condition.renumbered(numbers),
+        output=tuple(each.renumbered(numbers) for each in node.output),
+        renumbered={**numbers, **earlier},
+    )
+
+
 def subplan(java: Any) -> PlanNode:
     """The plan of a subquery."""
     return _walked(java, iter(json.loads(java.toJSON())), of_union=False)
 
 
-def _complete_fields(fields: Mapping[str, Any], java: Any, members: frozenset[str]) -> None:
+def _complete_fields(fields: dict[str, Any], java: Any, members: frozenset[str]) -> None:
     """Add what JSON leaves out to the expressions in a node's fields."""
     for name, found in fields.items():
-        if isinstance(found, list) and has_gaps(found):
+        if found is None and name == _PROJECTIONS:
+            # JSON has them only where Spark made a list of them, and no array.
+            fields[name] = [
+                [tree_of(each, subplan) for each in seq(row)] for row in seq(java.projections())
+            ]
+        elif isinstance(found, list) and has_gaps(found):
             own = getattr(java, name)() if name in members else None
             complete(found, own, subplan)
 
 
 def _output(java: Any) -> Iterator[PlanExpression]:
-    found = java.output()
-    for at in range(found.size()):
-        yield parse_tree(json.loads(found.apply(at).toJSON()))
+    return (parse_tree(json.loads(each.toJSON())) for each in seq(java.output()))
 
 
 def _condition(java: Any, name: str) -> PlanExpression | None:
@@ -244,7 +334,8 @@ def _table(java: Any) -> str:
         return f"table {java.table().name()}"
     if "range" in members:
         return str(java.range().toString()).partition(", splits")[0]
-    return f"rows in the code, {_digest(java.rows())}" if "rows" in members else "rows made by code"
+    # Rows that are given to Spark as a list are those of any RDD to it: code would have to run.
+    return f"rows in the code, {_digest(java.rows())}" if "rows" in members else ROWS_OF_CODE
 
 
 def _digest(rows: Any) -> str:
@@ -294,16 +385,13 @@ def _place(uri: str) -> str:
 class Definitions:
     """What the columns of a plan are computed from, by their numbers.
 
-    JSON has nothing of a union's columns, which have the numbers of those of the first part. What
-    only brings the rows of a backfill is left out.
+    What only brings the rows of a backfill is left out.
     """
 
     def __init__(self, root: PlanNode, rows_text: Callable[[PlanNode], str]) -> None:
         """``rows_text`` says what the rows of a subquery's plan are."""
         self._rows_text = rows_text
-        every = list(root.every())
-        self._unions = [_united(each) for each in every if each.name == UNION and each.output]
-        nodes = [each for each in every if not each.is_control]
+        nodes = [each for each in root.every() if not each.is_control]
         self._found: dict[int, PlanExpression] = {}
         leaves = [each for each in nodes if not each.children]
         tables = [each for each in leaves if each.table]
@@ -311,26 +399,22 @@ class Definitions:
         self._name_columns(tables, "table", ".")
         for node in nodes:
             self._define(node)
+        self.repeated: dict[int, int] = {}
+        """Of a column that a generator makes: how many equal ones are below it."""
+        self._count_generators(nodes)
 
     def resolved(self, expression: PlanExpression) -> PlanExpression:
         """The expression over columns of the sources alone."""
-        return fields_taken(self._resolved(expression, frozenset(), 0))
+        return fields_taken(self._resolved(expression, frozenset()))
 
-    def _resolved(
-        self, expression: PlanExpression, within: frozenset[int], below: int
-    ) -> PlanExpression:
-        """``within`` are the columns on the way here; so many unions are not ``below``."""
+    def _resolved(self, expression: PlanExpression, within: frozenset[int]) -> PlanExpression:
+        """``within`` are the columns on the way here."""
         if expression.name == ALIAS:
-            return self._resolved(expression.children[0], within, below)
+            return self._resolved(expression.children[0], within)
         number = expression.id if expression.name == ATTRIBUTE else None
-        if number is not None:
-            for at, union in enumerate(self._unions[below:], below):
-                if number in union:
-                    parts = [self._resolved(each, within, at + 1) for each in union[number]]
-                    return parts[0] if len(parts) == 1 else PlanExpression(UNITED, tuple(parts))
-            if number in self._found and number not in within:
-                return self._resolved(self._found[number], within | {number}, below)
-        children = tuple(self._resolved(each, within, below) for each in expression.children)
+        if number is not None and number in self._found and number not in within:
+            return self._resolved(self._found[number], within | {number})
+        children = tuple(self._resolved(each, within) for each in expression.children)
         return replace(expression.described(self._rows_text), children=children)
 
     def _name_columns(self, leaves: Sequence[PlanNode], word: str, dot: str) -> None:
@@ -353,7 +437,9 @@ class Definitions:
         self._pair(node, "resultAttrs", "udfs")
         self._pair(node, "aggregateAttributes", "aggregateExpressions")
         self._generate(node)
-        self._expand(node)
+        self._found.update(node.expanded())
+        for number, parts in node.united():
+            self._found[number] = parts[0] if len(parts) == 1 else PlanExpression(UNITED, parts)
 
     def _pair(self, node: PlanNode, columns: str, computed: str) -> None:
         pairs = zip(node.expressions(columns), node.expressions(computed), strict=False)
@@ -370,20 +456,17 @@ class Definitions:
                         made.name, made.children, {"column": place}
                     )
 
-    def _expand(self, node: PlanNode) -> None:
-        """The columns of a node that makes several rows of one."""
-        projections = node.fields.get("projections")
-        if not projections:
-            return
-        rows = [[parse_tree(each) for each in row if each] for row in projections]
-        for place, column in enumerate(node.expressions("output")):
-            made = [row[place] for row in rows]
-            if column.id is not None and any(each.id != column.id for each in made):
-                self._found[column.id] = PlanExpression(ONE_OF, tuple(made))
-
-
-def _united(node: PlanNode) -> Union:
-    """Of each column of a union, by its number, the columns of all parts in their order."""
-    parts = [each.output for each in node.children if not each.is_control] or [node.output]
-    columns = zip((each.id for each in node.output), zip(*parts, strict=True), strict=True)
-    return {number: own for number, own in columns if number is not None}
+    def _count_generators(self, nodes: Sequence[PlanNode]) -> None:
+        """Have the columns of a generator differ from those of an equal one below it."""
+        texts: dict[int, list[str]] = {}
+        for node in reversed(nodes):
+            texts[id(node)] = [self.resolved(each).text for each in node.expressions("generator")]
+            if not texts[id(node)]:
+                continue
+            below = [text for each in node.every() for text in texts.get(id(each), ())]
+            again = below.count(texts[id(node)][0]) - 1
+            for column in node.expressions("generatorOutput"):
+                if again and column.id is not None:
+                    self.repeated[column.id] = again
+                    made = self._found[column.id]
+                    self._found[column.id] = replace(made, fields={**made.fields, "again": again})

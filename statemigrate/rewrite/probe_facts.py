@@ -8,16 +8,15 @@ known here is a fact by its name and all its fields, so that none goes unnoticed
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from statemigrate.native import MARKER
 from statemigrate.pages import BUCKET, PACKED_COLUMNS, pack
-from statemigrate.rewrite.plan_expressions import PlanExpression, parse_tree
+from statemigrate.rewrite.plan_expressions import ATTRIBUTE, PlanExpression, object_name
 from statemigrate.rewrite.plan_tree import (
     STREAM_JOIN,
     WATERMARK,
@@ -82,8 +81,17 @@ Facts = Mapping[int, tuple[OperatorFact, ...]]
 """The facts of operators by their numbers, sorted."""
 
 _FILTER, _UNION, _EXPAND = "FilterExec", "UnionExec", "ExpandExec"
-_PLANNER_ADDS = ("IsNotNull", "DynamicPruningExpression")
-"""Conditions that Spark's optimizer adds by itself where others need them."""
+_SORT = "SortExec"
+_NOT_NULL, _PRUNING = "IsNotNull", "DynamicPruningExpression"
+"""Conditions that Spark adds by itself where others need them. The first may be the user's, too."""
+_TAKES_NULLS = frozenset(
+    {
+        *("Coalesce", "IsNull", "IsNotNull", "IsNaN", "NaNvl", "AtLeastNNonNulls", "Or"),
+        *("CaseWhen", "If", "EqualNullSafe", "PythonUDF", "ScalaUDF", "ScalarSubquery"),
+    }
+)
+"""Expressions that may have a value where a part of them is null."""
+_WINDOW_TIME = "PreciseTimestampConversion"
 _COLUMNS_ALONE = frozenset(
     {
         *("ProjectExec", "BatchEvalPythonExec", "ArrowEvalPythonExec"),
@@ -104,12 +112,14 @@ _UNMEANT = frozenset({"class", "num-children", "child", "left", "right", "seed",
 def operator_facts(root: PlanNode, definitions: Definitions) -> dict[int, tuple[OperatorFact, ...]]:
     """The facts of each stateful operator of a plan."""
     found: dict[int, tuple[OperatorFact, ...]] = {}
+    needless = _needless(root, definitions)
     for node in root.every():
         if node.number is not None and node.number not in found:
             facts = {*_of_operator(node, definitions)}
             for fact, times in Counter(_below(node, definitions)).items():
                 # Spark has one filter once or in each part of a union; other rows are made of each.
-                facts |= {fact} if fact.kind != "rows" or times == 1 else {_times(fact, times)}
+                if fact.kind != "filter" or fact.text not in needless:
+                    facts |= {fact} if fact.kind != "rows" or times == 1 else {_times(fact, times)}
             found[node.number] = tuple(
                 sorted(facts, key=lambda each: (each.kind, each.side, each.text))
             )
@@ -124,6 +134,57 @@ def rows_text(root: PlanNode) -> str:
     return "; ".join([*columns, *sorted(f"{each.kind} {each.text}" for each in facts)])
 
 
+def _needless(root: PlanNode, definitions: Definitions) -> set[str]:
+    """Conditions that a value is not null which follow from others: Spark adds them by itself."""
+    found = set()
+    for node in root.every():
+        conditions = [*_conditions(node, "condition"), *_conditions(node, "partitionFilters")]
+        conditions += [*node.expressions("generator"), *_of_joined(node)]
+        for name in ("projectList", "groupingExpressions"):
+            for each in node.expressions(name):
+                conditions += [part for part in each.every() if part.name == _WINDOW_TIME]
+        for each in conditions:
+            if each.name != _NOT_NULL:
+                for part in _needed(definitions.resolved(each)):
+                    found.add(PlanExpression(_NOT_NULL, (part,), {"child": 0}).text)
+    return found
+
+
+_BOTH = ("left", "right")
+_DROPPED: Mapping[str, tuple[str, ...]] = {
+    "Inner": _BOTH,
+    "LeftSemi": _BOTH,
+    "LeftOuter": ("right",),
+    "LeftAnti": ("right",),
+    "RightOuter": ("left",),
+}
+"""The sides of a join whose rows are neither joined nor given out if a part of the key is null."""
+
+
+def _of_joined(node: PlanNode) -> Iterator[PlanExpression]:
+    """What a join takes of the sides whose rows it drops where that is null."""
+    kind = node.fields.get("joinType")
+    named = object_name(kind) if isinstance(kind, Mapping) else "Inner"
+    sides = _DROPPED.get(named, ())
+    for side in sides:
+        yield from node.expressions(f"{side}Keys")
+    if node.condition is None or not sides:
+        return
+    known = {each.id for side in sides for each in node.children[_BOTH.index(side)].columns()}
+    for condition in _conjuncts(node.condition):
+        for part in _needed(condition):
+            if {each.id for each in part.every() if each.name == ATTRIBUTE} <= known:
+                yield part
+
+
+def _needed(expression: PlanExpression) -> Iterator[PlanExpression]:
+    """The parts of an expression without which it is null, the expression itself among them."""
+    yield expression
+    if expression.name not in _TAKES_NULLS:
+        for each in expression.children:
+            yield from _needed(each)
+
+
 def _times(fact: OperatorFact, times: int) -> OperatorFact:
     return OperatorFact(fact.kind, f"{times} times {fact.text}", fact.side)
 
@@ -132,19 +193,19 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
     """What the operator itself says."""
     mode = node.fields.get("outputMode")
     # A join had no other mode before Spark 4.2, and its plan none at all.
-    if isinstance(mode, Mapping) and (node.name, _object(mode)) != (STREAM_JOIN, "Append"):
-        yield OperatorFact("output mode", _object(mode).lower())
+    if isinstance(mode, Mapping) and (node.name, object_name(mode)) != (STREAM_JOIN, "Append"):
+        yield OperatorFact("output mode", object_name(mode).lower())
     times = node.fields.get("timeMode")
     if isinstance(times, Mapping):
-        yield OperatorFact("time mode", _object(times))
+        yield OperatorFact("time mode", object_name(times))
     timeouts = node.fields.get("timeoutConf")
     if isinstance(timeouts, Mapping):
-        yield OperatorFact("timeout", _object(timeouts))
+        yield OperatorFact("timeout", object_name(timeouts))
     if node.name.startswith(WHOLE_ROWS):
         yield from _given(node.children[0], definitions, "")
     if node.name != STREAM_JOIN:
         return
-    yield OperatorFact("join type", _object(node.fields["joinType"]))
+    yield OperatorFact("join type", object_name(node.fields["joinType"]))
     for side, part in zip(("left", "right"), node.children, strict=True):
         for place, each in enumerate(node.expressions(f"{side}Keys")):
             yield OperatorFact("join key", f"{place}: {definitions.resolved(each).text}", side)
@@ -180,9 +241,7 @@ def _packs(function: PlanExpression) -> bool:
 
 def _columns(node: PlanNode, definitions: Definitions) -> Iterator[tuple[str, PlanExpression]]:
     """The columns of the rows that a node gives, each by its name and what it is computed from."""
-    found = node.java.output()
-    for at in range(found.size()):
-        column = parse_tree(json.loads(found.apply(at).toJSON()))
+    for column in node.columns():
         yield str(column.fields.get("name", "")), definitions.resolved(column)
 
 
@@ -229,12 +288,17 @@ def _other_rows(node: PlanNode, definitions: Definitions, side: str) -> Iterator
         if node.is_static:
             yield OperatorFact("table", _step(node, definitions), side)
     elif node.name == _EXPAND:
-        yield OperatorFact("rows", f"{node.java.projections().size()} rows of each", side)
-    elif node.number is None and node.name not in _COLUMNS_ALONE:
+        yield OperatorFact("rows", f"{len(node.fields['projections'])} rows of each", side)
+    elif node.number is None and (node.name not in _COLUMNS_ALONE or _is_ordered(node)):
         if not any(map(_packs, node.expressions("func"))):
             yield OperatorFact("rows", _step(node, definitions), side)
         if "func" in node.fields:
             yield from _given(node.children[0], definitions, side)
+
+
+def _is_ordered(node: PlanNode) -> bool:
+    """Whether it sorts a whole table. Spark leaves such a step out where nothing depends on it."""
+    return node.name == _SORT and node.is_static and bool(node.fields.get("global"))
 
 
 def _join(node: PlanNode, definitions: Definitions) -> str:
@@ -247,7 +311,7 @@ def _join(node: PlanNode, definitions: Definitions) -> str:
     if node.condition is not None:
         pairs += [definitions.resolved(each).text for each in _conjuncts(node.condition)]
     kind = node.fields.get("joinType")
-    named = _object(kind) if isinstance(kind, Mapping) else "Inner"
+    named = object_name(kind) if isinstance(kind, Mapping) else "Inner"
     return f"{named} join where {' and '.join(sorted(pairs)) or 'true'}"
 
 
@@ -269,7 +333,7 @@ def _step(node: PlanNode, definitions: Definitions) -> str:
 def _conditions(node: PlanNode, name: str) -> Iterator[PlanExpression]:
     for condition in node.expressions(name):
         for each in _conjuncts(condition):
-            if each.name not in _PLANNER_ADDS:
+            if each.name != _PRUNING:
                 yield each
 
 
@@ -279,8 +343,3 @@ def _conjuncts(expression: PlanExpression) -> Iterator[PlanExpression]:
             yield from _conjuncts(each)
     else:
         yield expression
-
-
-def _object(found: Mapping[str, Any]) -> str:
-    """The name of a Scala object, as JSON has it."""
-    return str(found["object"]).rstrip("$").rpartition(".")[2].rpartition("$")[2]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,7 @@ from statemigrate.rewrite.plan_expressions import (
     members_of,
     parse_tree,
 )
-from statemigrate.rewrite.plan_tree import UNION, PlanNode, subplan
+from statemigrate.rewrite.plan_tree import Definitions, PlanNode, subplan
 from statemigrate.rewrite.probe_facts import rows_text
 
 _SAVING = ("StateStoreSaveExec", "SessionWindowStateStoreSaveExec")
@@ -73,9 +74,11 @@ One that is not in it is made by something that says nothing of how, as a functi
 """
 
 
-def functions_in(root: PlanNode) -> dict[int, tuple[AggregateFunction, ...]]:
+def functions_in(
+    root: PlanNode, definitions: Definitions
+) -> dict[int, tuple[AggregateFunction, ...]]:
     """The functions of each aggregation of a plan, by operator."""
-    origins = _origins(root)
+    origins = _origins(root, definitions)
     jvm = _jvm()
     found = {}
     for final, node in _with_aggregates(root):
@@ -103,17 +106,20 @@ def _functions(
         strict=True,
     )
     for number, (merged, begun) in enumerate(pairs):
-        yield _function(begun, merged.aggregateFunction(), origins, results.get(number, ""), jvm)
+        whole = _by_buffer(partial.of_spark(expression_of(begun, subplan)))
+        names = _named(str(begun.sql()), saving), results.get(number, "")
+        yield _function(whole, merged.aggregateFunction(), names, origins, jvm)
 
 
 def _function(
-    expression: Any, function: Any, origins: Origins, result: str, jvm: Any
+    whole: PlanExpression, function: Any, names: tuple[str, str], origins: Origins, jvm: Any
 ) -> AggregateFunction:
-    whole = _by_buffer(expression_of(expression, subplan))
+    """A function by its ``names``: that of itself, and of the column that it becomes."""
+    text, result = names
     fields = fields_of(json.loads(function.aggBufferSchema().json()))
     meaning = _comparable(whole, origins)
     return AggregateFunction(
-        str(expression.sql()),
+        text,
         fields,
         meaning,
         _comparable(_uncast(whole), origins),
@@ -124,6 +130,22 @@ def _function(
         is_opaque=_is_typed(function),
         shown="" if meaning else fields_taken(_traced(whole, origins, frozenset())).text,
     )
+
+
+_COMMON = re.compile(r"\b_common_expr_[0-9]+\b")
+"""The name of an expression that Spark computes once: another number in each session."""
+
+
+def _named(text: str, saving: PlanNode) -> str:
+    """What users know a function by, with expressions in place of Spark's own names of them."""
+    if not _COMMON.search(text):
+        return text
+    known = {}
+    for node in saving.every():
+        for each in _seq(node.java.projectList()) if "projectList" in node.fields else ():
+            if _has(each, "child"):
+                known[str(each.name())] = str(each.child().sql())
+    return _COMMON.sub(lambda found: known.get(found[0], found[0]), text)
 
 
 def _by_buffer(aggregate: PlanExpression) -> PlanExpression:
@@ -232,7 +254,7 @@ def _class(node: Any) -> str:
 # Meanings.
 
 
-def _origins(root: PlanNode) -> Origins:
+def _origins(root: PlanNode, definitions: Definitions) -> Origins:
     """The origins of a plan's columns."""
     nodes = list(root.every())
     found: dict[int, PlanExpression | str] = {}
@@ -247,18 +269,21 @@ def _origins(root: PlanNode) -> Origins:
             for column in leaf.expressions("output"):
                 if column.id is not None:
                     found[column.id] = name
-    # What is below comes first, and stays: the first step of an aggregate alone has its filter. But
-    # a union's columns have the numbers of those of its first part.
+    # What is below comes first, and stays: the first step of an aggregate alone has its filter.
     for node in reversed(nodes):
-        if node.name == UNION and node.output:
-            _unite(node, found)
-        for number, made in _computed_by(node):
+        for own_number, parts in node.united():
+            united = _united(parts, found)
+            if united is not None:
+                found[own_number] = united
+        for number, made in _computed_by(node, definitions):
             if number is not None:
                 found.setdefault(number, made)
     return found
 
 
-def _computed_by(node: PlanNode) -> Iterator[tuple[int | None, PlanExpression]]:
+def _computed_by(
+    node: PlanNode, definitions: Definitions
+) -> Iterator[tuple[int | None, PlanExpression]]:
     """The columns that a node computes, by their ids."""
     for name in ("projectList", "resultExpressions"):
         for each in node.expressions(name):
@@ -270,30 +295,21 @@ def _computed_by(node: PlanNode) -> Iterator[tuple[int | None, PlanExpression]]:
         pairs = zip(node.expressions("resultAttrs"), node.expressions("udfs"), strict=True)
         for column, made in pairs:
             yield column.id, made
+    yield from node.expanded()
     for made in node.expressions("generator"):
         for place, column in enumerate(node.expressions("generatorOutput")):
-            yield column.id, PlanExpression(_GENERATED, (made,), {"column": place})
+            fields = {"column": place}
+            if column.id in definitions.repeated:
+                fields["again"] = definitions.repeated[column.id]
+            yield column.id, PlanExpression(_GENERATED, (made,), fields)
 
 
-def _unite(union: PlanNode, found: dict[int, PlanExpression | str]) -> None:
-    """The columns of a union, each computed from those of all its parts."""
-    parts = [each.output for each in union.children if not each.is_control]
-    made: dict[int, PlanExpression | None] = {}
+def _united(parts: tuple[PlanExpression, ...], found: Origins) -> PlanExpression | None:
+    """A column of a union, which is computed from those of all its parts."""
     if len(parts) == 1:
-        for column, own in zip(union.output, parts[0], strict=True):
-            # A column has its own number in the first part, and is then what it is there.
-            if column.id is not None and column.id != own.id:
-                found[column.id] = own
-        return
-    for column, *of_parts in zip(union.output, *parts, strict=True):
-        if column.id is not None:
-            united = [_comparable(each, found) for each in of_parts]
-            made[column.id] = PlanExpression(_UNITED, (), {"of": united}) if all(united) else None
-    for number, expression in made.items():
-        if expression is None:
-            found.pop(number, None)
-        else:
-            found[number] = expression
+        return parts[0]
+    united = [_comparable(each, found) for each in parts]
+    return PlanExpression(_UNITED, (), {"of": united}) if all(united) else None
 
 
 class _NotComparableError(Exception):

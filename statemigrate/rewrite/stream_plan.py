@@ -220,7 +220,7 @@ def plan_meaning(stream: DataFrame, mode: str) -> PlanMeaning:
     return PlanMeaning(
         kinds,
         keys_in(plan.root, definitions),
-        functions_in(plan.root),
+        functions_in(plan.root, definitions),
         operator_facts(plan.root, definitions),
         declared_schemas(plan.root),
         plan.schemas,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pandas
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -336,6 +336,28 @@ _add(
     ),
 )
 
+# That a value is there, which Spark also asks by itself.
+
+_add(
+    "Filters before an operator",
+    _filtered("region IS NOT NULL"),
+    "update",
+    (
+        "a condition that a value is there, in other words",
+        _filtered("NOT isnull(region)"),
+        YES,
+        SAME,
+    ),
+    ("rows without a value stay", _filtered(), YES, UNNOTICED),
+    ("another value must be there", _filtered("v IS NOT NULL"), YES, UNNOTICED),
+)
+_add(
+    "Filters before an operator",
+    _filtered("v > 0"),
+    "update",
+    ("a value that is compared must be there", _filtered("v > 0", "v IS NOT NULL"), YES, SAME),
+)
+
 # The clock and chance, which are others in each run of the same code.
 
 _add(
@@ -457,6 +479,18 @@ _add(
     ("a function of pandas has other code", _mapped(_each_twice), YES, UNNOTICED),
 )
 
+_add(
+    "Steps before an operator",
+    _typed(lambda r: r.where("v > 5").union(r).groupBy("k").count()),
+    "update",
+    (
+        "both parts of a union have a filter, in place of one",
+        _typed(lambda r: r.where("v > 5").union(r.where("v > 5")).groupBy("k").count()),
+        YES,
+        UNNOTICED,
+    ),
+)
+
 # Tables that the code itself makes.
 
 _AREAS = "SELECT * FROM VALUES ('k1', 'north', 1), ('k2', 'south', 2) AS areas(k, area, low)"
@@ -545,6 +579,32 @@ _add(
     "update",
     ("a cached table has another filter", _with_cached("id > 4"), YES, UNNOTICED),
     ("a filter of a cached table is written otherwise", _with_cached("3 < id"), YES, SAME),
+)
+
+
+def _with_last(rows: DataFrame, order: str) -> DataFrame:
+    """Rows joined with 9 numbers, those that come first in an order."""
+    table = rows.sparkSession.range(30).orderBy(F.expr(order)).limit(9)
+    return rows.join(table, F.expr("v = id"))
+
+
+def _with_ranks(rows: DataFrame, order: Any) -> DataFrame:
+    ranks = F.row_number().over(Window.partitionBy(F.col("id") % 3).orderBy(order))
+    table = rows.sparkSession.range(30).withColumn("n", ranks)
+    return rows.join(table, F.expr("v = id AND n < 3"))
+
+
+_add(
+    "Tables that rows are joined with",
+    _counts(lambda r: _with_last(r, "-id")),
+    "update",
+    ("its first rows by another order", _counts(lambda r: _with_last(r, "id")), YES, UNNOTICED),
+)
+_add(
+    "Tables that rows are joined with",
+    _counts(lambda r: _with_ranks(r, "id")),
+    "update",
+    ("ranks by another order", _counts(lambda r: _with_ranks(r, F.desc("id"))), YES, UNNOTICED),
 )
 
 
@@ -644,6 +704,22 @@ _add(
         YES,
         UNNOTICED,
     ),
+)
+
+
+def _pivoted(*regions: str) -> Callable[..., DataFrame]:
+    def make(rows: DataFrame) -> DataFrame:
+        keyed = rows.withWatermark("at", "1 minute").groupBy(F.window("at", "1 minute"), "k")
+        return keyed.pivot("region", list(regions)).agg(F.sum("v"))
+
+    return _typed(make)
+
+
+_add(
+    "Windows and watermarks",
+    _pivoted("r0", "r1"),
+    "append",
+    ("columns of a pivot in another order", _pivoted("r1", "r0"), YES, UNNOTICED),
 )
 
 # Deduplication.

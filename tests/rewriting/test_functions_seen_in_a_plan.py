@@ -150,3 +150,10 @@ def test_functions_are_the_same_by_what_they_are_computed_from(spark, tmp_path):
     assert seen["wide"].fields == (("sum", "decimal(30,0)"), ("isEmpty", "boolean"))
     assert (seen["wide"].empty, seen["plain"].empty) == (("0", True), (None,))
     assert seen["filtered"].words == "filtered = sum(v) FILTER (WHERE (w > 1L))"
+
+
+def test_a_function_has_the_same_name_in_each_plan(spark):
+    rows = spark.readStream.format("rate").load().selectExpr("value AS v")
+    both = [plan_meaning(rows.agg(F.count_if(F.col("v") > 1)), "update") for _ in range(2)]
+    texts = {each.text for plan in both for found in plan.functions.values() for each in found}
+    assert texts == {"count((IF((NOT (value > 1L)), CAST(NULL AS BOOLEAN), (value > 1L))))"}

@@ -1,5 +1,7 @@
 """Which facts of two versions of an operator are compared."""
 
+from dataclasses import replace
+
 import pytest
 
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code
@@ -99,3 +101,17 @@ def test_the_number_of_pages_is_no_meaning_and_a_literal_in_the_key_is():
     assert (found.rule, found.verdict) == ("key", "unnoticed")
     (found,) = compare_code(on_pages("7", 3, name="k"), on_pages("7", 7, name="k"))
     assert found.rule == "key"
+
+
+def test_documents_of_format_1_do_not_say_that_a_value_must_be_there():
+    facts = (
+        OperatorFact("filter", "IsNotNull(v, child=0)"),
+        OperatorFact("table", "rows made by code, (not shown)"),
+    )
+    new = OperatorMeaning("join-0", 0, "", {}, (), (), facts)
+    old = replace(new, facts=(OperatorFact("table", "rows made by code"),), format=1)
+    codes = [CodeMeaning("a:b", "4.3", (), (each,)) for each in (old, new)]
+    assert [each.rule for each in compare_code(*codes)] == ["hidden"]
+    assert [each.rule for each in compare_code(*reversed(codes))] == []
+    later = CodeMeaning("a:b", "4.3", (), (replace(new, facts=facts[1:]),))
+    assert [each.rule for each in compare_code(codes[1], later)] == ["filter", "hidden"]
