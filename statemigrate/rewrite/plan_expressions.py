@@ -14,7 +14,7 @@ from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
 
-_BOOKKEEPING = frozenset(
+BOOKKEEPING = frozenset(
     {
         "class",
         "num-children",
@@ -102,7 +102,7 @@ class PlanExpression:
         # A function of the user's is its code, whatever it is called.
         is_known = self.fields.get("code") not in (None, UNKNOWN)
         for name, each in self.fields.items():
-            if name in _BOOKKEEPING or (name == "name" and is_known):
+            if name in BOOKKEEPING or (name == "name" and is_known):
                 continue
             if name == "name" and self.name == _VARIABLE:
                 yield f"name={bound.get(self.id or 0, each)}"
@@ -292,7 +292,7 @@ def _gaps(node: Mapping[str, Any]) -> list[str]:
         return ["plan"]
     if name in (_VARIABLE, _PYTHON):
         return []
-    return [key for key, each in node.items() if each is None and key not in _BOOKKEEPING]
+    return [key for key, each in node.items() if each is None and key not in BOOKKEEPING]
 
 
 def _has_hash(value: Any) -> bool:

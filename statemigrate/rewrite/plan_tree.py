@@ -221,7 +221,7 @@ _NUMBERS = count(2**40)
 def _with_own_numbers(
     children: Sequence[PlanNode], output: Sequence[PlanExpression] | None
 ) -> tuple[PlanNode, ...]:
-    """The children of a node, none of which has a number that another one has.
+    """The children of a node, each with numbers that no other one has.
 
     ``output`` are the columns of a union, which have the numbers of those of its first part: here
     they have them alone.
@@ -276,7 +276,7 @@ def _output(java: Any) -> Iterator[PlanExpression]:
 
 
 def _condition(java: Any, name: str) -> PlanExpression | None:
-    """The condition of a join, of which JSON has nothing."""
+    """The condition of a join: JSON has nothing of it."""
     if name == STREAM_JOIN:
         found = java.condition().full()
     elif name.endswith("JoinExec") and "condition" in members_of(java):

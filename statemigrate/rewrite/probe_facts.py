@@ -80,6 +80,7 @@ _BY_PLACE = re.compile(r"[0-9]+: ")
 Facts = Mapping[int, tuple[OperatorFact, ...]]
 """The facts of operators by their numbers, sorted."""
 
+_SIDES = ("left", "right")
 _FILTER, _UNION, _EXPAND = "FilterExec", "UnionExec", "ExpandExec"
 _SORT = "SortExec"
 _NOT_NULL, _PRUNING = "IsNotNull", "DynamicPruningExpression"
@@ -150,10 +151,9 @@ def _needless(root: PlanNode, definitions: Definitions) -> set[str]:
     return found
 
 
-_BOTH = ("left", "right")
 _DROPPED: Mapping[str, tuple[str, ...]] = {
-    "Inner": _BOTH,
-    "LeftSemi": _BOTH,
+    "Inner": _SIDES,
+    "LeftSemi": _SIDES,
     "LeftOuter": ("right",),
     "LeftAnti": ("right",),
     "RightOuter": ("left",),
@@ -163,14 +163,12 @@ _DROPPED: Mapping[str, tuple[str, ...]] = {
 
 def _of_joined(node: PlanNode) -> Iterator[PlanExpression]:
     """What a join takes of the sides whose rows it drops where that is null."""
-    kind = node.fields.get("joinType")
-    named = object_name(kind) if isinstance(kind, Mapping) else "Inner"
-    sides = _DROPPED.get(named, ())
+    sides = _DROPPED.get(_join_type(node), ())
     for side in sides:
         yield from node.expressions(f"{side}Keys")
     if node.condition is None or not sides:
         return
-    known = {each.id for side in sides for each in node.children[_BOTH.index(side)].columns()}
+    known = {each.id for side in sides for each in node.children[_SIDES.index(side)].columns()}
     for condition in _conjuncts(node.condition):
         for part in _needed(condition):
             if {each.id for each in part.every() if each.name == ATTRIBUTE} <= known:
@@ -205,8 +203,8 @@ def _of_operator(node: PlanNode, definitions: Definitions) -> Iterator[OperatorF
         yield from _given(node.children[0], definitions, "")
     if node.name != STREAM_JOIN:
         return
-    yield OperatorFact("join type", object_name(node.fields["joinType"]))
-    for side, part in zip(("left", "right"), node.children, strict=True):
+    yield OperatorFact("join type", _join_type(node))
+    for side, part in zip(_SIDES, node.children, strict=True):
         for place, each in enumerate(node.expressions(f"{side}Keys")):
             yield OperatorFact("join key", f"{place}: {definitions.resolved(each).text}", side)
         # What a join keeps has no names that count.
@@ -252,7 +250,7 @@ def _below(
     number = node.number if number is None else number
     for place, each in enumerate(node.children):
         is_other = each.number not in (None, number)
-        side_of = ("left", "right")[place] if node.name == STREAM_JOIN else side
+        side_of = _SIDES[place] if node.name == STREAM_JOIN else side
         if is_other or each.is_control:
             continue
         yield from _on_the_way(each, definitions, side_of)
@@ -310,9 +308,13 @@ def _join(node: PlanNode, definitions: Definitions) -> str:
     ]
     if node.condition is not None:
         pairs += [definitions.resolved(each).text for each in _conjuncts(node.condition)]
+    return f"{_join_type(node)} join where {' and '.join(sorted(pairs)) or 'true'}"
+
+
+def _join_type(node: PlanNode) -> str:
+    """That of a join, as Spark names it. A join that names none takes all pairs."""
     kind = node.fields.get("joinType")
-    named = object_name(kind) if isinstance(kind, Mapping) else "Inner"
-    return f"{named} join where {' and '.join(sorted(pairs)) or 'true'}"
+    return object_name(kind) if isinstance(kind, Mapping) else "Inner"
 
 
 def _step(node: PlanNode, definitions: Definitions) -> str:

@@ -19,6 +19,7 @@ from statemigrate.rewrite.aggregates import AggregateFunction, fields_of
 from statemigrate.rewrite.plan_expressions import (
     ALIAS,
     ATTRIBUTE,
+    BOOKKEEPING,
     NOT_SHOWN,
     UNKNOWN,
     PlanExpression,
@@ -26,6 +27,7 @@ from statemigrate.rewrite.plan_expressions import (
     fields_taken,
     members_of,
     parse_tree,
+    seq,
 )
 from statemigrate.rewrite.plan_tree import Definitions, PlanNode, subplan
 from statemigrate.rewrite.probe_facts import rows_text
@@ -43,27 +45,7 @@ _ORDERLESS = frozenset(
 """Expressions that are the same in whichever order their parts are: Spark takes them for one."""
 _WITHOUT_NAME = frozenset({"ScalaUDF", "ScalaAggregator", "ScalaUDAF", "TypedAggregateExpression"})
 """Expressions of compiled functions, which a plan does not tell apart."""
-_NOT_MEANT = frozenset(
-    {
-        "class",
-        "num-children",
-        "exprId",
-        "resultId",
-        "mode",
-        "qualifier",
-        "nullable",
-        "metadata",
-        "explicitMetadata",
-        "nonInheritableMetadataKeys",
-        "mutableAggBufferOffset",
-        "inputAggBufferOffset",
-        "evalContext",
-        "evalMode",
-        "filter",
-        "randomSeed",
-        "hideSeed",
-    }
-)
+_NOT_MEANT = BOOKKEEPING | {"mode", "mutableAggBufferOffset", "inputAggBufferOffset", "filter"}
 """What a plan has of an expression that is another one in each run, or of its place alone."""
 _SAME_BUFFERS = ("StddevPop", "StddevSamp", "VariancePop", "VarianceSamp")
 """Functions that keep the same moments of a group, and differ only in what they make of them."""
@@ -101,8 +83,8 @@ def _functions(
     results = {} if final is None else _results(final)
     # The filter of a function is in the first of its steps alone.
     pairs = zip(
-        _seq(below[0].java.aggregateExpressions()),
-        _seq(partial.java.aggregateExpressions()),
+        seq(below[0].java.aggregateExpressions()),
+        seq(partial.java.aggregateExpressions()),
         strict=True,
     )
     for number, (merged, begun) in enumerate(pairs):
@@ -142,7 +124,7 @@ def _named(text: str, saving: PlanNode) -> str:
         return text
     known = {}
     for node in saving.every():
-        for each in _seq(node.java.projectList()) if "projectList" in node.fields else ():
+        for each in seq(node.java.projectList()) if "projectList" in node.fields else ():
             if _has(each, "child"):
                 known[str(each.name())] = str(each.child().sql())
     return _COMMON.sub(lambda found: known.get(found[0], found[0]), text)
@@ -170,7 +152,7 @@ def _results(final: PlanNode) -> dict[int, str]:
 
 
 def _argument(function: Any) -> Any:
-    children = _seq(function.children())
+    children = list(seq(function.children()))
     return json.loads(children[0].dataType().json()) if children else None
 
 
@@ -191,7 +173,7 @@ def _empty(function: Any, width: int, jvm: Any) -> tuple[Any, ...] | None:
 
 def _initial(function: Any, width: int, jvm: Any) -> list[Any]:
     if _has(function, "initialValues"):
-        return [each.eval(None) for each in _seq(function.initialValues())]
+        return [each.eval(None) for each in seq(function.initialValues())]
     row = jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(width)
     placed = function.withNewMutableAggBufferOffset(0)
     placed.initialize(row)
@@ -237,10 +219,6 @@ def _is_aggregate(node: PlanNode) -> bool:
 def _is_partial(node: PlanNode) -> bool:
     modes = [each.fields["mode"]["object"] for each in node.expressions("aggregateExpressions")]
     return all(each.endswith("Partial$") for each in modes)
-
-
-def _seq(found: Any) -> list[Any]:
-    return [found.apply(at) for at in range(found.size())]
 
 
 def _has(node: Any, method: str) -> bool:
