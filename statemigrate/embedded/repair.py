@@ -189,7 +189,9 @@ class StoppedRepair:
         for name in names:
             epoch.require_newest()
             self._layout.files.put(f"{folder}/{name}", self._layout.files.get(name))
-            self._layout.files.delete([name])
+            # Spark refuses to write the file again where the checksum of the old one is left.
+            log, _, number = name.rpartition("/")
+            self._layout.files.delete([f"{log}/.{number}.crc", name])
         return tuple(names)
 
     def require_whole(self, version: int) -> None:

@@ -6,6 +6,7 @@ from refusals import contents, copied, refused
 from stored_state import manifest_of
 from tally import CENTS, CentsTally, Expected, batch
 
+from statemigrate.commands.repair import repair
 from statemigrate.errors import CheckpointError, CorruptFileError, StorageError
 
 pytestmark = pytest.mark.spark
@@ -141,3 +142,13 @@ def test_a_remote_checkpoint_whose_connector_is_missing(spark, pipeline):
         ).start()  # fmt: skip
 
     refused(StorageError, start, "s3://bucket/checkpoint", "org.apache.hadoop:hadoop-aws", "s3a://")
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_query_that_is_set_back_runs_its_batches_again(pipeline, version):
+    before = pipeline.stored()
+    found = repair(str(pipeline.checkpoint), back_to=version, apply=True)
+    assert (found.is_whole, found.batch) == (True, version)
+    pipeline.deploy(CentsTally())
+    assert pipeline.stored() == before
+    assert [number for number, _ in pipeline.handed] == list(range(version + 1, len(BATCHES)))
