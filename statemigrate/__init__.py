@@ -69,10 +69,10 @@ if TYPE_CHECKING:
     from statemigrate.embedded import (
         BatchProgress,
         EmbeddedOptions,
-        EmbeddedQuery,
         RunningQuery,
         StoppedBackfill,
     )
+    from statemigrate.embedded_query import EmbeddedQuery
     from statemigrate.errors import (
         CheckpointError,
         CheckpointInUseError,
@@ -185,7 +185,8 @@ else:
             "commands.view": "ExportError Exported export get",
             "configuration": "NamedCheckpoint",
             "demo": "demo",
-            "embedded": "BatchProgress EmbeddedOptions EmbeddedQuery RunningQuery StoppedBackfill",
+            "embedded": "BatchProgress EmbeddedOptions RunningQuery StoppedBackfill",
+            "embedded_query": "EmbeddedQuery",
             "errors": (
                 "CheckpointError CheckpointInUseError CodeError CorruptFileError "
                 "ForeignFileError FormatError LineageError MissingPackageError PageError "

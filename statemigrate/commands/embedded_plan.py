@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.plan_costs import StateCosts, embedded_costs
-from statemigrate.deployment import (
-    SETTINGS,
-    DeploymentSettings,
-    StoredStore,
-    fitting_lineages,
-    named_object,
-    only_looking,
-    plan_store,
-)
 from statemigrate.embedded import Layout, Manifest, batch_time, require_committed
-from statemigrate.errors import CodeError
 from statemigrate.files import Files
 from statemigrate.meaning import (
+    PROCESSOR,
+    CodeMeaning,
     PlanItem,
     PlanStep,
     by_scripts,
+    compare_code,
     compare_stores,
     format_ddl,
     with_levels,
@@ -36,10 +27,8 @@ from statemigrate.quoting import argument
 from statemigrate.state import Project
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
-
+    from statemigrate.commands.embedded_code import DeclaredCode
     from statemigrate.commands.new_code import NewCode
-    from statemigrate.embedded import QueryParts
 
 
 def plan_of_embedded(
@@ -67,93 +56,31 @@ def plan_of_embedded(
     if target is None:
         found = tuple(with_levels(_without_code(manifest, project.lineages), rules))
         return replace(unplanned, items=found, steps=tuple(_tries(checkpoint, found)))
-    code = _tried(target, project, checkpoint)
-    items = tuple(with_levels(_with_code(manifest, code, project.lineages), rules))
+    # What scripts alone need not: PySpark, and the user's code.
+    from statemigrate.commands.embedded_code import declared_by, meant_before
+
+    code = declared_by(target, project, checkpoint)
+    verdicts = [*_with_code(manifest, code, project.lineages)]
+    if code.meaning is not None:
+        known = meant_before(target, files, manifest.version, project)
+        # Of another key there is nothing more to say.
+        has_key = all(each.name != "key" or each.verdict == "same" for each in verdicts)
+        verdicts += [
+            each for each in _of_meaning(known, code.meaning) if has_key or each.rule != "key"
+        ]
+    items = tuple(with_levels(verdicts, rules))
     has_folder = project.survey is not None
     is_live = any(each.asks and each.verdict == "live" for each in items)
     costs = embedded_costs(unplanned.size) if is_live else None
-    steps = tuple(_steps(checkpoint, items, code, project.lineages, costs, has_folder=has_folder))
+    steps = tuple(
+        _steps(target, checkpoint, items, code, project.lineages, costs, has_folder=has_folder)
+    )
     return replace(
         unplanned,
         items=items,
-        steps=steps,
+        steps=tuple(steps),
         undo=_undo(checkpoint, items, manifest),
         basis="" if costs is None else costs.basis,
-    )
-
-
-# What the code declares.
-
-
-@dataclass(frozen=True)
-class _Code:
-    """The ``stores`` that code declares, as its first start would record them.
-
-    ``key`` is the type of the grouping key and ``partitions`` the number of them, both None where
-    the code is a processor alone. ``is_migrated`` says whether it is marked by `migrated`, and
-    ``expiring`` are the stores that it gives a time to live.
-    """
-
-    stores: Mapping[str, StoredStore]
-    key: StructType | None
-    partitions: int | None
-    is_migrated: bool
-    expiring: tuple[str, ...] = ()
-
-
-def _tried(target: NewCode, project: Project, checkpoint: str) -> _Code:
-    from statemigrate.inspect import code_of
-
-    reference = str(target.code)
-    if target.code is None or target.like or target.old_code or target.lock:
-        raise CodeError(
-            "SM-CODE-016",
-            f"code for the embedded engine's state in {checkpoint} is compared by its stores",
-            expected="--code alone",
-            found="--like, --old-code or --lock",
-            next_action="leave it out: what the values mean is not recorded there",
-            reference=reference,
-        )
-    with only_looking():
-        found, key, partitions = named_object(reference), None, None
-        if not isinstance(found, type) and not hasattr(found, "handleInputRows"):
-            parts = _query_of(found, target, project, checkpoint)
-            found, key, partitions = parts.processor, parts.schema.key, parts.options.partitions
-        declared = code_of(found, reference).declared
-    settings: DeploymentSettings = getattr(found, SETTINGS, DeploymentSettings())
-    is_migrated = hasattr(found, SETTINGS)
-    lineages = fitting_lineages(declared, project.lineages if is_migrated else {}, settings)
-    stores = {}
-    for each in declared:
-        lineage = lineages.get(each.store)
-        own = DeploymentSettings() if lineage is None else settings
-        stores[each.store] = plan_store(each, lineage, None, own).stored()
-    expiring = tuple(each.store for each in declared if each.ttl)
-    return _Code(stores, key, partitions, is_migrated, expiring)
-
-
-def _query_of(function: Any, target: NewCode, project: Project, checkpoint: str) -> QueryParts:
-    """The query that a function makes of empty streams."""
-    from statemigrate.embedded import EmbeddedQuery, parts_of
-    from statemigrate.native import session_of
-    from statemigrate.rewrite import call_on_empty_streams, input_schemas
-
-    reference = str(target.code)
-    input_schemas(function, target.inputs, reference)
-    session = session_of(project.spark, checkpoint)
-    with tempfile.TemporaryDirectory(prefix="statemigrate-probe-") as folder:
-        made, _ = call_on_empty_streams(
-            function, Path(folder), session, inputs=target.inputs, reference=reference
-        )
-        if isinstance(made, EmbeddedQuery):
-            return parts_of(made)
-    raise CodeError(
-        "SM-CODE-017",
-        f"{reference} returns no query of the embedded engine, whose state {checkpoint} has",
-        expected="an EmbeddedQuery that is not started, or the name of its processor",
-        found=type(made).__name__,
-        next_action="return the EmbeddedQuery from the function, or give --code MODULE:PROCESSOR",
-        reference=reference,
     )
 
 
@@ -167,7 +94,7 @@ def _without_code(manifest: Manifest, lineages: Mapping[str, Lineage]) -> Iterat
 
 
 def _with_code(
-    manifest: Manifest, code: _Code, lineages: Mapping[str, Lineage]
+    manifest: Manifest, code: DeclaredCode, lineages: Mapping[str, Lineage]
 ) -> Iterator[PlanItem]:
     if code.key is not None:
         was = _columns(manifest.key_schema)
@@ -190,6 +117,19 @@ def _with_code(
     yield from compare_stores(manifest.stored_stores(), code.stores, lineages)
 
 
+def _of_meaning(old: CodeMeaning | None, new: CodeMeaning) -> Iterator[PlanItem]:
+    """What the processor's rows and keys were computed from, and what they are."""
+    if old is None:
+        text = "nothing says what its rows and keys were computed from"
+        yield PlanItem(PROCESSOR, "unknown", text, rule="meaning")
+        return
+    found = [*compare_code(old, new)]
+    if not any(each.asks for each in found):
+        text = "its rows and keys are computed from the same"
+        yield PlanItem(PROCESSOR, "same", text)
+    yield from found
+
+
 def _columns(struct: Mapping[str, Any]) -> str:
     return ", ".join(f"{each['name']} {each['type']}" for each in struct["fields"])
 
@@ -209,9 +149,10 @@ def _tries(checkpoint: str, items: tuple[PlanItem, ...]) -> Iterator[PlanStep]:
 
 
 def _steps(
+    target: NewCode,
     checkpoint: str,
     items: tuple[PlanItem, ...],
-    code: _Code,
+    code: DeclaredCode,
     lineages: Mapping[str, Lineage],
     costs: StateCosts | None,
     *,
@@ -221,7 +162,19 @@ def _steps(
 
     asking = [each for each in items if each.asks]
     for each in asking:
-        if each.verdict != "live":
+        if each.verdict == "unnoticed":
+            yield PlanStep(
+                f"Take the change of {each.name} back, or decide that old values may stay so: "
+                "nothing can compute them again. `EmbeddedQuery(..., accept=...)` records the "
+                "decision with its reason"
+            )
+        elif each.verdict == "unknown":
+            yield PlanStep(
+                "Say what the state means, and look again",
+                f"statemigrate plan {argument(checkpoint)} --code {argument(str(target.code))} "
+                "--old-code MODULE:FUNCTION",
+            )
+        elif each.verdict != "live":
             yield PlanStep(f"Decide about {each.name}: {each.text}")
     live = [each.store for each in asking if each.verdict == "live"]
     for store in live:

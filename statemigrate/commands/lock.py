@@ -12,13 +12,19 @@ from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER, is_avro
 from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.commands.new_code import (
     NewCode,
+    Probed,
+    SeenQuery,
+    called,
     check_inputs,
     check_of_checkpoint,
     meaning_of,
+    no_query,
     probed,
+    query_in,
+    seen,
 )
 from statemigrate.errors import CodeError
-from statemigrate.files import open_files, replacing
+from statemigrate.files import Files, open_files, replacing
 from statemigrate.meaning import (
     CodeMeaning,
     MeaningRecord,
@@ -78,13 +84,22 @@ def lock(
     is not the checkpoint's, and for a file that is not a lock file; `CheckpointError` for a
     checkpoint that cannot be read.
     """
-    check_inputs(NewCode(code, inputs or {}, mode))
+    wanted = NewCode(code, inputs or {}, mode)
+    check_inputs(wanted)
     known = read_lock(file) if check else None
-    shape = None if checkpoint is None else _shape_of(checkpoint, check=check)
+    if checkpoint is not None:
+        return Locked(_recorded(wanted, checkpoint, spark, check=check))
     # A session does not know what a deployed query sets, and variables need this provider.
-    conf = {PROVIDER: ROCKSDB_PROVIDER} if shape is None else shape.conf
-    found = probed(NewCode(code, inputs or {}, mode), conf, spark, str(checkpoint or code))
-    assert found is not None, "code was given"  # noqa: S101
+    found = seen(wanted, {PROVIDER: ROCKSDB_PROVIDER}, spark, code)
+    meaning = found.meaning if isinstance(found, SeenQuery) else _of_plan(found, code)
+    if known is not None:
+        return Locked(meaning, tuple(with_levels(compare_code(known, meaning), rules or {})))
+    with replacing(Path(file)) as stream:
+        stream.write(lock_text(meaning).encode())
+    return Locked(meaning)
+
+
+def _of_plan(found: Probed, code: str) -> CodeMeaning:
     if found.plan is None:
         raise CodeError(
             "SM-LOCK-005",
@@ -94,20 +109,12 @@ def lock(
             next_action="run the command where PySpark starts Spark itself, as in local[2]",
             reference=code,
         )
-    meaning = meaning_of(found, code)
-    if known is not None:
-        return Locked(meaning, tuple(with_levels(compare_code(known, meaning), rules or {})))
-    if checkpoint is not None and shape is not None:
-        check_of_checkpoint(meaning, shape, code, str(checkpoint))
-        _check_types(shape, found.shape, code, str(checkpoint))
-        MeaningRecord(shape.batch, meaning).write(open_files(checkpoint))
-        return Locked(meaning)
-    with replacing(Path(file)) as stream:
-        stream.write(lock_text(meaning).encode())
-    return Locked(meaning)
+    return meaning_of(found, code)
 
 
-def _shape_of(checkpoint: str | Path, *, check: bool) -> CheckpointShape:
+def _recorded(wanted: NewCode, checkpoint: str | Path, spark: Spark, *, check: bool) -> CodeMeaning:
+    """The meaning of the code that wrote the state of a checkpoint, now recorded there."""
+    code, location = str(wanted.code), str(checkpoint)
     if check:
         raise CodeError(
             "SM-LOCK-006",
@@ -115,10 +122,34 @@ def _shape_of(checkpoint: str | Path, *, check: bool) -> CheckpointShape:
             expected="a checkpoint, to write a record, or --check, which writes nothing",
             found="both",
             next_action="leave one of them out; `statemigrate plan` compares code and checkpoint",
-            reference=str(checkpoint),
+            reference=location,
         )
     files = open_files(checkpoint)
-    return describe(files, CheckpointDirectory(files).require_commit())
+    if CheckpointDirectory(files).is_embedded:
+        batch, meaning = _of_embedded(wanted, files, spark)
+    else:
+        shape = describe(files, CheckpointDirectory(files).require_commit())
+        found = probed(wanted, shape.conf, spark, location)
+        assert found is not None, "code was given"  # noqa: S101
+        batch, meaning = shape.batch, _of_plan(found, code)
+        check_of_checkpoint(meaning, shape, code, location)
+        _check_types(shape, found.shape, code, location)
+    MeaningRecord(batch, meaning).write(files)
+    return meaning
+
+
+def _of_embedded(wanted: NewCode, files: Files, spark: Spark) -> tuple[int, CodeMeaning]:
+    """The last version of a checkpoint, and the meaning of a query that may have written it."""
+    from statemigrate.embedded import Layout, check_checkpoint, require_committed
+
+    layout = Layout.over(files)
+    manifest = require_committed(layout)
+    with called(wanted, None, spark, files.location) as (made, _, _):
+        found = query_in(made, str(wanted.code))
+    if found is None:
+        raise no_query(str(wanted.code), files.location, type(made).__name__)
+    check_checkpoint(layout, found.parts.options, manifest, found.parts.schema)
+    return manifest.version, found.meaning
 
 
 def _check_types(old: CheckpointShape, new: CheckpointShape, code: str, location: str) -> None:

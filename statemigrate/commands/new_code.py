@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ from statemigrate.rewrite import (
     Meanings,
     NewSources,
     PlanMeaning,
+    call_on_empty_streams,
+    embedded_meaning,
     has_functions,
     input_names,
     input_schemas,
@@ -33,12 +36,13 @@ from statemigrate.rewrite import (
     plan_meaning,
     probe_folder,
     probed_inputs,
-    run_probe,
+    run_once,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from statemigrate.embedded import QueryParts
     from statemigrate.native import Spark
 
 
@@ -116,7 +120,7 @@ def probed(
         return _described(open_files(wanted.like), pinned)
     if not wanted.code:
         return None
-    inputs = _without_inputs_of(wanted.old_code, wanted.code, wanted.inputs)
+    inputs = inputs_of(wanted.code, wanted.old_code, wanted.inputs)
     return _run(replace(wanted, inputs=inputs), pinned, spark, checkpoint)
 
 
@@ -124,14 +128,12 @@ def check_inputs(wanted: NewCode) -> None:
     """Raise `CodeError` for code that is no function of input streams, before Spark starts."""
     for code, other in ((wanted.code, wanted.old_code), (wanted.old_code, wanted.code)):
         if code:
-            inputs = _without_inputs_of(other, code, wanted.inputs)
+            inputs = inputs_of(code, other, wanted.inputs)
             input_schemas(named_object(code), inputs, code)
 
 
-def _without_inputs_of(
-    other: str | None, code: str, inputs: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The inputs without those that only the ``other`` code reads.
+def inputs_of(code: str, other: str | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs for ``code``: without those that only the ``other`` code reads.
 
     Those that neither reads stay, and are refused.
     """
@@ -144,38 +146,87 @@ def _without_inputs_of(
 def _run(
     wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
 ) -> Probed:
+    with called(wanted, pinned, spark, checkpoint) as (made, looking, folder):
+        return _probed(wanted, made, looking, folder)
+
+
+def seen(
+    wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
+) -> Probed | SeenQuery:
+    """Look at code that may be for either engine: its function is called once."""
+    with called(wanted, pinned, spark, checkpoint) as (made, looking, folder):
+        return query_in(made, str(wanted.code)) or _probed(wanted, made, looking, folder)
+
+
+@contextmanager
+def called(
+    wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
+) -> Iterator[tuple[Any, Looking, Path]]:
+    """What the code makes of empty streams, what it asks of our functions, and their folder."""
     assert wanted.code is not None, "asked before"  # noqa: S101
-    function = named_object(wanted.code)
-    session = session_of(spark, checkpoint)
-    seen: list[PlanMeaning] = []
-    asked: list[Looking] = []
+    function, session = named_object(wanted.code), session_of(spark, checkpoint)
+    with probe_folder() as folder:
+        made, looking = call_on_empty_streams(
+            function,
+            folder,
+            session,
+            inputs=wanted.inputs,
+            conf=pinned or {},
+            reference=wanted.code,
+        )
+        yield made, looking, folder
+
+
+def _probed(wanted: NewCode, made: Any, looking: Looking, folder: Path) -> Probed:
+    plans: list[PlanMeaning] = []
     modes: list[str] = []
 
     def look(stream: DataFrame, mode: str) -> None:
         modes.append(mode)
         # A session of Spark Connect has no plan to show.
         if hasattr(stream, "_jdf"):
-            seen.append(plan_meaning(stream, mode))
+            plans.append(plan_meaning(stream, mode))
 
-    with probe_folder() as folder:
-        made = run_probe(
-            function,
-            folder,
-            session,
-            inputs=wanted.inputs,
-            mode=wanted.mode,
-            conf=pinned or {},
-            reference=wanted.code,
-            look=look,
-            note=asked.append,
-        )
-        files = open_files(made.as_uri())
-        shape = describe(files, 0)
-        sources = NewSources.of(shape, probed_inputs(files))
-        plan = seen[0] if seen else None
-        calls, numbers = frozenset(asked[0].calls), dict(asked[0].pages)
-        mode = "".join(modes)
-        return Probed(shape, sources, plan, None, calls, records(files), numbers, mode)
+    run = run_once(made, folder, mode=wanted.mode, reference=str(wanted.code), look=look)
+    files = open_files(run.as_uri())
+    shape = describe(files, 0)
+    sources = NewSources.of(shape, probed_inputs(files))
+    plan = plans[0] if plans else None
+    calls, numbers = frozenset(looking.calls), dict(looking.pages)
+    return Probed(shape, sources, plan, None, calls, records(files), numbers, "".join(modes))
+
+
+@dataclass(frozen=True)
+class SeenQuery:
+    """The ``parts`` of a query of the embedded engine, and its ``meaning``."""
+
+    parts: QueryParts
+    meaning: CodeMeaning
+
+
+def query_in(made: Any, reference: str) -> SeenQuery | None:
+    """What a function has made of empty streams, if that is a query of the embedded engine."""
+    if getattr(made, "isStreaming", False):
+        return None
+    from statemigrate.embedded import ProcessorQuery, parts_of
+
+    if not isinstance(made, ProcessorQuery):
+        return None
+    parts = parts_of(made)
+    plan = embedded_meaning(parts.stream, parts.schema.key.fieldNames())
+    return SeenQuery(parts, code_meaning(reference, plan))
+
+
+def no_query(reference: str, checkpoint: str, found: str) -> CodeError:
+    """The error of a function that makes something else than the query of a checkpoint."""
+    return CodeError(
+        "SM-CODE-017",
+        f"{reference} returns no query of the embedded engine, whose state {checkpoint} has",
+        expected="an EmbeddedQuery that is not started, or the name of its processor",
+        found=found,
+        next_action="return the EmbeddedQuery from the function, or give --code MODULE:PROCESSOR",
+        reference=reference,
+    )
 
 
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:
@@ -207,18 +258,24 @@ def known_before(
     if wanted.lock is None:
         before = probed_before(wanted, shape, spark, checkpoint)
         return None if before is None else meaning_of(before, str(wanted.old_code))
-    if wanted.old_code is not None:
-        raise CodeError(
-            "SM-LOCK-003",
-            "the old code is given in two ways",
-            expected="the lock file or the old code",
-            found=f"{wanted.lock} and {wanted.old_code}",
-            next_action="leave one of them out",
-            reference=wanted.old_code,
-        )
+    check_known_once(wanted)
     found = read_lock(wanted.lock)
     check_of_checkpoint(found, shape, str(wanted.lock), checkpoint)
     return found
+
+
+def check_known_once(wanted: NewCode) -> None:
+    """Raise `CodeError` where both the old code and its lock file are given."""
+    if wanted.lock is None or wanted.old_code is None:
+        return
+    raise CodeError(
+        "SM-LOCK-003",
+        "the old code is given in two ways",
+        expected="the lock file or the old code",
+        found=f"{wanted.lock} and {wanted.old_code}",
+        next_action="leave one of them out",
+        reference=wanted.old_code,
+    )
 
 
 def check_of_checkpoint(
@@ -258,7 +315,7 @@ def probed_before(
             next_action="add --code MODULE:FUNCTION, or leave --old-code out: without new code "
             "every function stays what it is",
         )
-    inputs = _without_inputs_of(wanted.code, wanted.old_code, wanted.inputs)
+    inputs = inputs_of(wanted.old_code, wanted.code, wanted.inputs)
     # The output mode is the new query's; which functions there are does not depend on it.
     old = replace(wanted, code=wanted.old_code, inputs=inputs, mode=None, like=None)
     found = _run(old, shape.conf, spark, checkpoint)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
+    from statemigrate.embedded.batches import Sink
     from statemigrate.embedded.changed_versions import (
         ComplementedValues,
         CopiedFamily,
@@ -29,7 +30,13 @@ if TYPE_CHECKING:
     from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
     from statemigrate.embedded.processes import cores, shared_out
     from statemigrate.embedded.progress import BatchProgress
-    from statemigrate.embedded.query import EmbeddedQuery, QueryParts, RunningQuery, parts_of
+    from statemigrate.embedded.query import (
+        ProcessorQuery,
+        QueryParts,
+        RunningQuery,
+        check_checkpoint,
+        parts_of,
+    )
     from statemigrate.embedded.query_trial import QueryTrial
     from statemigrate.embedded.repair import (
         SET_ASIDE,
@@ -45,6 +52,7 @@ else:
     make_face(
         __name__,
         {
+            "batches": "Sink",
             "changed_versions": "CopiedFamily ComplementedValues copy_changed",
             "committed": "CommittedPartition CommittedVersion hold",
             "continuation": "batch_time last_committed require_committed",
@@ -56,7 +64,7 @@ else:
             "embedded_options": "EmbeddedOptions",
             "processes": "cores shared_out",
             "progress": "BatchProgress",
-            "query": "EmbeddedQuery QueryParts RunningQuery parts_of",
+            "query": "ProcessorQuery QueryParts RunningQuery check_checkpoint parts_of",
             "repair": "SET_ASIDE DamagedFile Inspection Remade StoppedRepair locked_for_repair",
             "query_trial": "QueryTrial",
             "versions": "read_manifest require_stopped retained_versions",

@@ -52,7 +52,7 @@ from statemigrate.embedded.task_plan import BatchSchema
 from statemigrate.embedded.versions import WriterHeartbeat, claim
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.event_log import Stamp
-from statemigrate.files import has_jvm
+from statemigrate.files import Files, has_jvm
 from statemigrate.processor import (
     EMBEDDED,
     BatchProcessor,
@@ -233,40 +233,38 @@ class RunningQuery:
 Planned = Callable[["Manifest | None"], dict[str, StorePlan]]
 
 
-class EmbeddedQuery:
-    """A ``StatefulProcessor`` over a stream, with its state in the embedded engine.
+Compare = Callable[["DataFrame", Sequence[str], "Files", int], Callable[[], None]]
+"""Compares a query with its state before it starts, and returns what the start then begins with.
 
-    ``groupBy``, or ``by`` for short, names the grouping columns. ``outputStructType`` is the
-    processor's output schema. ``sink`` is called with each batch's output and the batch id. After a
-    crash it may be called again with the same id and the same rows, so it should replace or upsert.
-    Migrations come from the processor's `migrated` decorator; without it, every store keeps its
-    format.
+It gets the stream, the grouping columns, the checkpoint, and its last version, -1 if there is none.
+"""
 
-    Raises `UnsupportedError` for a stream of Spark Connect. `start` first checks everything, and
-    raises `StartupError`, `CheckpointError` or `CheckpointInUseError` before it changes anything.
-    """
+
+class ProcessorQuery:
+    """A query that is started by `start`, which first runs ``compare``; see `EmbeddedQuery`."""
 
     def __init__(
         self,
         stream: DataFrame,
         *,
-        groupBy: str | Sequence[str] | None = None,
-        by: str | Sequence[str] | None = None,
+        by: tuple[str, ...],
         processor: StatefulProcessor,
-        outputStructType: StructType | str,
+        output: StructType | str,
         checkpoint: str | Path,
         sink: Sink,
-        options: EmbeddedOptions | None = None,
+        options: EmbeddedOptions | None,
+        compare: Compare,
     ) -> None:
         _require_jvm(stream.sparkSession)
         self._stream = stream
-        self._by = _columns_of(groupBy, by)
+        self._by = by
         self._processor = processor
-        self._output = output_type(outputStructType)
+        self._output = output_type(output)
         self._layout = Layout.of(query_checkpoint(str(checkpoint)), stream.sparkSession)
         self._sink = sink
         self._options = options or EmbeddedOptions()
         self._settings: DeploymentSettings = getattr(processor, SETTINGS, DeploymentSettings())
+        self._compare = compare
 
     def start(self, *, queryName: str | None = None, **trigger: Any) -> RunningQuery:
         """Check, then start; ``trigger`` has the arguments of ``DataStreamWriter.trigger``.
@@ -302,12 +300,15 @@ class EmbeddedQuery:
         # Checked now; planned again from the version that the first batch really starts from.
         start, planned = plans_of(self._processor, schema, self._stream.sparkSession)
         stores = planned(committed)
+        version = -1 if committed is None else committed.version
+        begin = self._compare(self._stream, self._by, self._layout.files, version)
         epoch = claim(self._layout)
         if self._layout.remote is not None:
             locks.append(WriterHeartbeat(epoch))
         # One query is all there is in its checkpoint.
         note = start.note(stores, is_whole_query=True)
         note.start(self._layout.files, batch, facts_of(committed))
+        begin()
         batches = Batches(self._engine(schema, epoch, note.stamp), planned)
         writer = with_heartbeat(self._stream, self._layout).writeStream.foreachBatch(batches.run)
         writer = writer.option("checkpointLocation", self._layout.location)
@@ -444,7 +445,7 @@ class QueryParts:
     options: EmbeddedOptions
 
 
-def parts_of(query: EmbeddedQuery) -> QueryParts:
+def parts_of(query: ProcessorQuery) -> QueryParts:
     """The parts of a query, for who runs its code elsewhere or only looks at it."""
     return QueryParts(query._stream, query._processor, query._schema, query._options)
 
@@ -459,22 +460,6 @@ def _require_jvm(spark: SparkSession) -> None:
             next_action="start the query from a classic session, or keep its state in Spark's own "
             "store with statemigrate.migrated",
         )
-
-
-def _columns_of(
-    group_by: str | Sequence[str] | None, by: str | Sequence[str] | None
-) -> tuple[str, ...]:
-    given = [each for each in (group_by, by) if each is not None]
-    if len(given) != 1:
-        raise StartupError(
-            "SM-EMBEDDED-007",
-            "a query is grouped by columns that are named once",
-            expected='groupBy="column", or several in a list; `by` is the same for short',
-            found="both" if given else "neither",
-            next_action="name the columns in groupBy=",
-        )
-    columns = given[0]
-    return (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def _columns(schema: dict[str, Any]) -> str:

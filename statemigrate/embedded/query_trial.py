@@ -13,8 +13,8 @@ from statemigrate.embedded.continuation import next_start
 from statemigrate.embedded.embedded_options import EmbeddedOptions
 from statemigrate.embedded.layout import Layout, given_directory
 from statemigrate.embedded.query import (
-    EmbeddedQuery,
     Planned,
+    ProcessorQuery,
     QueryParts,
     RunningQuery,
     check_checkpoint,
@@ -46,7 +46,7 @@ class QueryTrial:
     planned: Planned
 
     @classmethod
-    def of(cls, query: EmbeddedQuery) -> QueryTrial:
+    def of(cls, query: ProcessorQuery) -> QueryTrial:
         """The code of a query that is not started. Raises `StartupError` for scripts in its way."""
         parts = parts_of(query)
         _, planned = plans_of(parts.processor, parts.schema, parts.stream.sparkSession)

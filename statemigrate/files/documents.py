@@ -99,7 +99,7 @@ def _require(holds: bool, expected: str, found: Any, place: str) -> None:
     if not holds:
         text = repr(found)
         raise ValueError(
-            f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, no {expected}"
+            f"{place} is {text if len(text) <= 60 else text[:57] + '...'}, not {expected}"
         )
 
 

@@ -16,13 +16,14 @@ from statemigrate.faces import make_face
 if TYPE_CHECKING:
     from statemigrate.meaning.changes import compare_code, compare_facts, compare_meanings
     from statemigrate.meaning.code_meaning import (
+        PROCESSOR,
         CodeMeaning,
         OperatorMeaning,
         code_meaning,
         lock_text,
         read_lock,
     )
-    from statemigrate.meaning.guard import guard_operator, guarded
+    from statemigrate.meaning.guard import guard_embedded, guard_operator, guarded
     from statemigrate.meaning.key_sources import (
         computed_notes,
         function_questions,
@@ -45,8 +46,10 @@ else:
         __name__,
         {
             "changes": "compare_code compare_facts compare_meanings",
-            "code_meaning": "CodeMeaning OperatorMeaning code_meaning lock_text read_lock",
-            "guard": "guard_operator guarded",
+            "code_meaning": (
+                "PROCESSOR CodeMeaning OperatorMeaning code_meaning lock_text read_lock"
+            ),
+            "guard": "guard_embedded guard_operator guarded",
             "key_sources": "computed_notes function_questions key_sources merging_of",
             "plan_items": "VERDICTS PlanItem PlanStep",
             "recorded": "MeaningRecord recorded_meaning",

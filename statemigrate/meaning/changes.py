@@ -23,6 +23,7 @@ from statemigrate.meaning.plan_items import (
 from statemigrate.meaning.states import compare_states
 from statemigrate.rewrite import (
     ROWS_OF_CODE,
+    WITHOUT_NULLS,
     AggregateFunction,
     KeyMeaning,
     OperatorFact,
@@ -310,7 +311,10 @@ def _as_in_format(known: int, fact: OperatorFact) -> OperatorFact | None:
         return fact
     if fact.kind == "filter" and fact.text.startswith("IsNotNull("):
         return None
-    return replace(fact, text=fact.text.replace(ROWS_OF_CODE, _ROWS_OF_CODE_1))
+    text = fact.text.replace(ROWS_OF_CODE, _ROWS_OF_CODE_1)
+    if fact.kind == "table":
+        text = text.removesuffix(WITHOUT_NULLS).replace("Cross join where", "Inner join where")
+    return replace(fact, text=text)
 
 
 def _key_columns(operator: OperatorMeaning) -> set[str]:

@@ -19,6 +19,7 @@ from statemigrate.files import (
     parse_json,
 )
 from statemigrate.rewrite import (
+    EMBEDDED,
     AggregateFunction,
     KeyMeaning,
     OperatorFact,
@@ -45,7 +46,8 @@ class OperatorMeaning:
     ``kind`` is Spark's name of the operator. ``state`` has what it keeps by the user's names, and
     is empty where that was not looked at. ``keys``, ``functions`` and ``facts`` are as the probe
     saw them. ``format`` is that of the document that it is from: format 1, of statemigrate 0.1.0,
-    has no conditions that a value is not null, and no rows of tables that code makes.
+    has no conditions that a value is not null, no rows of tables that code makes, and no nulls of
+    ``NOT IN``.
     """
 
     name: str
@@ -102,7 +104,7 @@ def code_meaning(
     operators = []
     for number in numbers:
         kind = known[number].name if shapes else plan.kinds[number]
-        name = operator_name(known[number]) if shapes else f"{kind_of(kind).word}-{number}"
+        name = operator_name(known[number]) if shapes else _name(kind, number)
         declared = plan.states.get(number, {})
         state = probed_schemas(known[number], declared) if shapes else declared
         made = OperatorMeaning(
@@ -119,6 +121,14 @@ def code_meaning(
     return CodeMeaning(reference, release, tuple(sources), tuple(operators), plan.schemas)
 
 
+PROCESSOR = "processor"
+"""The name of the operator of the embedded engine, which is one."""
+
+
+def _name(kind: str, number: int) -> str:
+    return PROCESSOR if number == EMBEDDED else f"{kind_of(kind).word}-{number}"
+
+
 # The lock: a text file beside the code, one fact a line.
 
 
@@ -131,7 +141,7 @@ MEANING_SHAPE = {
     "schemas": [str],
     "operators": Table(
         {
-            "number": int,
+            "number": range(EMBEDDED, 2**31),
             "kind": str,
             "state": Table(
                 {

@@ -22,7 +22,7 @@ from statemigrate.meaning.recorded import (
     recorded_meaning,
 )
 from statemigrate.quoting import argument
-from statemigrate.rewrite import StreamWriter, plan_meaning
+from statemigrate.rewrite import StreamWriter, embedded_meaning, plan_meaning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,17 +72,12 @@ def guarded(
     meaning = stream_meaning(found.stream, found.mode)
     known = recorded_meaning(files, committed)
     reasons = accept or {}
+    now = MeaningRecord(committed + 1, meaning)
     if known is None:
-        accepted = _first(files, committed, meaning, reasons)
-    else:
-        changes = _changes(files, known.meaning, meaning)
-        digits = _digits(known.meaning, meaning)
-        accepted = _accepted(files, [each for each in changes if each.asks], reasons, digits)
-        if not changes:
-            _when_started(found.stream, files, MEANINGS, partial(forget_later, files, committed))
-            return writer
-    record = MeaningRecord(committed + 1, meaning, accepted)
-    _when_started(found.stream, files, MEANINGS, partial(_record, files, record))
+        now = replace(now, accepted=_first(files, committed, meaning, reasons))
+    before = known.meaning if known else None
+    action = _compared(files, known, before, now, reasons, "guarded")
+    _when_started(found.stream, files, MEANINGS, action)
     return writer
 
 
@@ -98,6 +93,8 @@ def _record(files: Files, record: MeaningRecord) -> None:
     if record.folder == MEANINGS:
         log_accepted(files, record)
     record.write(files)
+    # Where the query was set back to an older batch, those of later ones are there.
+    forget_later(files, record.batch, record.folder)
     _log.info("%s records what its state means from batch %d on", files.location, record.batch)
     for each in record.accepted:
         _log.warning("%s: accepted %s: %s (%s)", files.location, each.name, each.text, each.reason)
@@ -130,17 +127,62 @@ def guard_operator(
         return
     known = recorded_meaning(files, committed, folder)
     before = known.meaning if known else _whole_record(files, committed, meaning)
-    accepted: tuple[Accepted, ...] = ()
-    if before is not None:
-        changes = _changes(files, before, meaning)
-        asked = [each for each in changes if each.asks]
-        digits = _digits(before, meaning)
-        accepted = _accepted(files, asked, accept, digits, call=call)
-        if known and not changes:
-            _when_started(stream, files, folder, partial(forget_later, files, committed, folder))
-            return
-    record = MeaningRecord(committed + 1, meaning, accepted, folder)
-    _when_started(stream, files, folder, partial(_record, files, record))
+    now = MeaningRecord(committed + 1, meaning, (), folder)
+    action = _compared(files, known, before, now, accept, call)
+    _when_started(stream, files, folder, action)
+
+
+def guard_embedded(
+    stream: DataFrame,
+    by: Sequence[str],
+    files: Files,
+    committed: int,
+    *,
+    accept: Mapping[str, str],
+) -> Callable[[], None]:
+    """Compare a query of the embedded engine with the record of its last start, as `guarded` does.
+
+    The processor gets the rows of ``stream``, grouped ``by`` columns. ``committed`` is the last
+    version of the state in ``files``, -1 if there is none. State without a record is not refused.
+    Returns what is to be done once nothing else keeps the query from starting: it writes the
+    record. Raises `StartupError` for a change that nobody accepted.
+    """
+    try:
+        meaning = code_meaning("a start", embedded_meaning(stream, by))
+    except UnsupportedError as error:
+        _log.warning("%s is not compared with what its state means: %s", files.location, error)
+        return _nothing
+    known = recorded_meaning(files, committed)
+    before = known.meaning if known else None
+    now = MeaningRecord(committed + 1, meaning)
+    return _compared(files, known, before, now, accept, "EmbeddedQuery")
+
+
+def _nothing() -> None:
+    """What a start does that compares nothing."""
+
+
+def _compared(
+    files: Files,
+    known: MeaningRecord | None,
+    before: CodeMeaning | None,
+    now: MeaningRecord,
+    accept: Mapping[str, str],
+    call: str,
+) -> Callable[[], None]:
+    """What a start does that means ``now``, and ``before`` what is ``known`` or recorded elsewhere.
+
+    Raises `StartupError` for a change that nobody accepted, which names the ``call`` that takes
+    ``accept``.
+    """
+    if before is None:
+        return partial(_record, files, now)
+    changes = _changes(files, before, now.meaning)
+    if known and not changes:
+        return partial(forget_later, files, now.batch - 1, now.folder)
+    asked = [each for each in changes if each.asks]
+    accepted = _accepted(files, asked, accept, _digits(before, now.meaning), call=call)
+    return partial(_record, files, replace(now, accepted=accepted))
 
 
 def _whole_record(files: Files, committed: int, meaning: CodeMeaning) -> CodeMeaning | None:
@@ -225,7 +267,7 @@ def _accepted(
     changes: Sequence[PlanItem],
     reasons: Mapping[str, str],
     digits: str,
-    call: str = "guarded",
+    call: str,
 ) -> tuple[Accepted, ...]:
     """The changes with their reasons. Raises `StartupError` where one has none."""
     others = [each for each in changes if f"{each.name}:{digits}" not in reasons]

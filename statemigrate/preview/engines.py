@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from statemigrate.embedded import EmbeddedQuery, QueryTrial
+    from statemigrate.embedded import ProcessorQuery, QueryTrial
     from statemigrate.preview.key_sample import KeySample, SampledTypes
     from statemigrate.preview.pseudonyms import Pseudonyms
 
@@ -326,10 +326,10 @@ class EmbeddedEngine:
         return EmbeddedCode(QueryTrial.of(_unstarted(made, reference)))
 
 
-def _unstarted(made: Any, reference: str) -> EmbeddedQuery:
-    from statemigrate.embedded import EmbeddedQuery
+def _unstarted(made: Any, reference: str) -> ProcessorQuery:
+    from statemigrate.embedded import ProcessorQuery
 
-    if isinstance(made, EmbeddedQuery):
+    if isinstance(made, ProcessorQuery):
         return made
     raise _no_query(reference, type(made).__name__)
 

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
         operator_with_pages,
         probe_folder,
         probed_inputs,
-        run_probe,
+        run_once,
         session_parameters,
     )
-    from statemigrate.rewrite.probe_facts import OperatorFact
+    from statemigrate.rewrite.probe_facts import WITHOUT_NULLS, OperatorFact
     from statemigrate.rewrite.python_code import python_releases, without_bytecode
     from statemigrate.rewrite.questions import EXPIRES, OF_TABLES, Question, RewriteAnswers
     from statemigrate.rewrite.rewrite_plan import RewritePlan, laid_out, make_plan
@@ -58,7 +58,13 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.spark_reader import StateReader, rewriting_session
     from statemigrate.rewrite.state_schemas import StateSchema, probed_schemas, state_ddl
     from statemigrate.rewrite.store_writers import StoreAddress, StoreFiles
-    from statemigrate.rewrite.stream_plan import PlanMeaning, StreamWriter, plan_meaning
+    from statemigrate.rewrite.stream_plan import (
+        EMBEDDED,
+        PlanMeaning,
+        StreamWriter,
+        embedded_meaning,
+        plan_meaning,
+    )
     from statemigrate.rewrite.verify import Verified, verify_files
     from statemigrate.rewrite.window_columns import (
         NewWindows,
@@ -93,9 +99,9 @@ else:
             "plan_tree": "ROWS_OF_CODE",
             "probe": (
                 "call_on_empty_streams input_names input_schemas operator_with "
-                "operator_with_pages probe_folder probed_inputs run_probe session_parameters"
+                "operator_with_pages probe_folder probed_inputs run_once session_parameters"
             ),
-            "probe_facts": "OperatorFact",
+            "probe_facts": "WITHOUT_NULLS OperatorFact",
             "python_code": "python_releases without_bytecode",
             "questions": "EXPIRES OF_TABLES Question RewriteAnswers",
             "spark_reader": "StateReader rewriting_session",
@@ -108,7 +114,7 @@ else:
             "source_logs": "check_offsets",
             "sources": "NewSources RewriteOptions",
             "state_schemas": "StateSchema probed_schemas state_ddl",
-            "stream_plan": "PlanMeaning StreamWriter plan_meaning",
+            "stream_plan": "EMBEDDED PlanMeaning StreamWriter embedded_meaning plan_meaning",
             "verify": "Verified verify_files",
             "window_columns": (
                 "NewWindows ObservedWindows changed_keys find_windows observe_windows"

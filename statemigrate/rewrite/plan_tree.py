@@ -130,6 +130,14 @@ class PlanNode:
             if column.id is not None and any(each.id != column.id for each in made):
                 yield column.id, PlanExpression(ONE_OF, tuple(made))
 
+    def cached(self) -> Iterator[tuple[int, PlanExpression]]:
+        """The columns of a cached table by their numbers: Spark gives each use of it others."""
+        if self.name == _CACHED and self.children:
+            columns = (self.of_spark(each) for each in _output(self.java.relation()))
+            for column, made in zip(columns, self.children[0].columns(), strict=True):
+                if column.id is not None and column.id != made.id:
+                    yield column.id, made
+
     def united(self) -> Iterator[tuple[int, tuple[PlanExpression, ...]]]:
         """The columns of a union by their numbers, each with those of all parts in their order."""
         parts = [each.output for each in self.children if not each.is_control]
@@ -345,15 +353,16 @@ def _digest(rows: Any) -> str:
 
 
 def _within(java: Any, name: str) -> Any:
-    """The plan of rows that are cached or used twice, which JSON has nothing of; else None.
+    """The plan that a node stands for, which JSON has nothing of; None for another node.
 
-    None too where it reads a stream, as that part of the plan is walked where it stands.
+    Rows are cached, used twice, or planned again while they come. None too where rows of a stream
+    are used twice, as that part of the plan is walked where it stands.
     """
-    if name not in (_CACHED, *_REUSED, _ADAPTIVE):
+    if name == _ADAPTIVE:
+        return java.inputPlan()
+    if name not in (_CACHED, *_REUSED):
         return None
-    plan = java.inputPlan() if name == _ADAPTIVE else None
-    if plan is None:
-        plan = java.relation().cachedPlan() if name == _CACHED else java.child()
+    plan = java.relation().cachedPlan() if name == _CACHED else java.child()
     listed = plan.collectLeaves()
     leaves = (listed.apply(at) for at in range(listed.size()))
     is_stream = any(str(each.getClass().getSimpleName()) == _SOURCE for each in leaves)
@@ -438,6 +447,7 @@ class Definitions:
         self._pair(node, "aggregateAttributes", "aggregateExpressions")
         self._generate(node)
         self._found.update(node.expanded())
+        self._found.update(node.cached())
         for number, parts in node.united():
             self._found[number] = parts[0] if len(parts) == 1 else PlanExpression(UNITED, parts)
 

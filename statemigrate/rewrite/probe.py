@@ -228,7 +228,7 @@ def probe_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_probe(  # noqa: PLR0913 - all but three by name
+def run_probe(
     function: Callable[..., Any],
     folder: Path,
     spark: SparkSession,
@@ -236,30 +236,38 @@ def run_probe(  # noqa: PLR0913 - all but three by name
     inputs: Mapping[str, Schema] | None = None,
     mode: str | None = None,
     conf: Mapping[str, str] | None = None,
-    reference: str = "",
     look: Callable[[DataFrame, str], None] | None = None,
-    note: Callable[[Looking], None] | None = None,
 ) -> Path:
     """Run the ``function`` in an empty ``folder``; return the checkpoint that it made.
 
-    The stream is given to ``look`` with its output mode once the query has run its batch.
-    ``note`` gets what the code asks of our functions.
-
-    ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`; ``mode``
-    is the output mode, the first that Spark takes unless given; ``conf`` has settings as they are
-    pinned to the query. Raises `CodeError` for what is no such function, and where it fails.
+    ``inputs`` and ``conf`` are those of `call_on_empty_streams`, ``mode`` and ``look`` those of
+    `run_once`. Raises as both.
     """
-    name = reference or getattr(function, "__qualname__", repr(function))
-    checkpoint = folder / "checkpoint"
-    made, looking = call_on_empty_streams(
+    name = getattr(function, "__qualname__", repr(function))
+    made, _ = call_on_empty_streams(
         function, folder, spark, inputs=inputs, conf=conf, reference=name
     )
-    result = _stream(made, name)
-    if note is not None:
-        note(looking)
-    query, taken = _started(result, checkpoint, (mode,) if mode else _MODES, name)
+    return run_once(made, folder, mode=mode, reference=name, look=look)
+
+
+def run_once(
+    made: Any,
+    folder: Path,
+    *,
+    mode: str | None,
+    reference: str,
+    look: Callable[[DataFrame, str], None] | None,
+) -> Path:
+    """Run what a function has made of empty streams in ``folder``; return its checkpoint.
+
+    The stream is given to ``look`` with its output mode once the query has run its batch. ``mode``
+    is that mode, the first that Spark takes unless given. Raises `CodeError` for what is no stream,
+    and where it fails.
+    """
+    checkpoint, result = folder / "checkpoint", _stream(made, reference)
+    query, taken = _started(result, checkpoint, (mode,) if mode else _MODES, reference)
     try:
-        _first_batch(query, checkpoint, name)
+        _first_batch(query, checkpoint, reference)
         if look is not None:
             look(result, taken)
     finally:
@@ -278,8 +286,10 @@ def call_on_empty_streams(
 ) -> tuple[Any, Looking]:
     """What the ``function`` makes of empty streams, and what it asks of our functions.
 
-    The parameters are those of `run_probe`. Code of ours takes ``folder/checkpoint`` for the
-    query's. Raises `CodeError` for what is no such function, and where it fails.
+    ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`, and
+    ``conf`` settings as they are pinned to the query. The streams read from the empty ``folder``,
+    and code of ours takes ``folder/checkpoint`` for the query's. Raises `CodeError` for what is no
+    such function, and where it fails.
     """
     schemas = input_schemas(function, inputs or {}, reference)
     session = _session(spark, conf or {})

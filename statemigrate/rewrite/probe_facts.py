@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,6 +107,8 @@ _COLUMNS_ALONE = frozenset(
 )
 """Nodes whose columns say everything of them, and those that only move rows."""
 _AGGREGATES = ("HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec")
+WITHOUT_NULLS = ", and nothing is null"
+"""How the text of a join ends that has rows only where no value is null, as ``NOT IN`` does."""
 _UNMEANT = frozenset({"class", "num-children", "child", "left", "right", "seed", "isSkewJoin"})
 
 
@@ -116,15 +118,30 @@ def operator_facts(root: PlanNode, definitions: Definitions) -> dict[int, tuple[
     needless = _needless(root, definitions)
     for node in root.every():
         if node.number is not None and node.number not in found:
-            facts = {*_of_operator(node, definitions)}
-            for fact, times in Counter(_below(node, definitions)).items():
-                # Spark has one filter once or in each part of a union; other rows are made of each.
-                if fact.kind != "filter" or fact.text not in needless:
-                    facts |= {fact} if fact.kind != "rows" or times == 1 else {_times(fact, times)}
-            found[node.number] = tuple(
-                sorted(facts, key=lambda each: (each.kind, each.side, each.text))
-            )
+            below = _counted(_below(node, definitions), needless)
+            found[node.number] = _sorted({*_of_operator(node, definitions), *below})
     return found
+
+
+def facts_of_rows(root: PlanNode, definitions: Definitions) -> tuple[OperatorFact, ...]:
+    """The facts about the rows that a whole plan gives to code of the user's."""
+    found = set(_given(root, definitions, ""))
+    if root.number is None:
+        way = [*_on_the_way(root, definitions, ""), *_below(root, definitions)]
+        found.update(_counted(way, _needless(root, definitions)))
+    return _sorted(found)
+
+
+def _sorted(facts: Iterable[OperatorFact]) -> tuple[OperatorFact, ...]:
+    return tuple(sorted(facts, key=lambda each: (each.kind, each.side, each.text)))
+
+
+def _counted(facts: Iterable[OperatorFact], needless: Container[str]) -> Iterator[OperatorFact]:
+    """The facts of all nodes, each once; but for those that follow from others."""
+    for fact, times in Counter(facts).items():
+        # Spark has one filter once or in each part of a union; other rows are made of each.
+        if fact.kind != "filter" or fact.text not in needless:
+            yield fact if fact.kind != "rows" or times == 1 else _times(fact, times)
 
 
 def rows_text(root: PlanNode) -> str:
@@ -308,7 +325,10 @@ def _join(node: PlanNode, definitions: Definitions) -> str:
     ]
     if node.condition is not None:
         pairs += [definitions.resolved(each).text for each in _conjuncts(node.condition)]
-    return f"{_join_type(node)} join where {' and '.join(sorted(pairs)) or 'true'}"
+    nulls = WITHOUT_NULLS if node.fields.get("isNullAwareAntiJoin") else ""
+    # Spark has a join of all pairs under either name, as large as the table is.
+    kind = _join_type(node).replace("Cross", "Inner")
+    return f"{kind} join where {' and '.join(sorted(pairs)) or 'true'}{nulls}"
 
 
 def _join_type(node: PlanNode) -> str:

@@ -50,6 +50,17 @@ def keys_in(root: PlanNode, definitions: Definitions) -> dict[int, tuple[KeyMean
     return found
 
 
+def keys_of_rows(
+    root: PlanNode, definitions: Definitions, names: Sequence[str]
+) -> tuple[KeyMeaning, ...]:
+    """What some columns of the rows that a whole plan gives are computed from.
+
+    Each of the ``names`` is that of one column.
+    """
+    columns = {str(each.fields.get("name", "")): each for each in root.columns()}
+    return tuple(_meaning(columns[name], definitions) for name in names)
+
+
 def _key_columns(node: PlanNode) -> Iterator[PlanExpression]:
     for name in _KEYS:
         yield from node.expressions(name)

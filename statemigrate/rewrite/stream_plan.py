@@ -9,8 +9,8 @@ their number and order. Source: ``IncrementalExecution.scala`` of apache/spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import UnsupportedError
@@ -18,14 +18,14 @@ from statemigrate.native import class_of_any_release
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.plan_expressions import members_of, short_name
 from statemigrate.rewrite.plan_tree import Definitions, StreamPlan, plan_of
-from statemigrate.rewrite.probe_facts import Facts, operator_facts, rows_text
+from statemigrate.rewrite.probe_facts import Facts, facts_of_rows, operator_facts, rows_text
 from statemigrate.rewrite.probe_functions import functions_in
-from statemigrate.rewrite.probe_keys import keys_in
+from statemigrate.rewrite.probe_keys import keys_in, keys_of_rows
 from statemigrate.rewrite.state_schemas import StateSchema, declared_schemas
 from statemigrate.rewrite.windows import Meanings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
@@ -77,7 +77,7 @@ def plan_of_stream(stream: DataFrame, mode: str) -> StreamPlan:
     """
     java: Any = stream._jdf
     analyzed = java.queryExecution().analyzed()
-    session = stream.sparkSession._jsparkSession
+    session = _session(stream.sparkSession)
     analyzed = _at_one_time(stream.sparkSession._jvm, analyzed)
     execution = class_of_any_release(stream.sparkSession._jvm, _EXECUTIONS)
     if execution is None:
@@ -87,6 +87,25 @@ def plan_of_stream(stream: DataFrame, mode: str) -> StreamPlan:
     kinds = [str(each.getName()) for each in constructor.getParameterTypes()]
     made = arguments.called(str(execution.getName()), [arguments.of(each) for each in kinds])
     return plan_of(made)
+
+
+_PLANNED = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.exchange.reuse": "false",
+    "spark.sql.execution.reuseSubquery": "false",
+    "spark.sql.shuffle.partitions": "200",
+}
+"""Settings with which the same code has the same plan, whatever they are in the user's session, and
+however large its tables are."""
+
+
+def _session(spark: SparkSession) -> Any:
+    """A copy of a session, with its views and functions, which plans and runs nothing."""
+    copy = spark._jsparkSession.cloneSession()
+    for name, value in _PLANNED.items():
+        copy.conf().set(name, value)
+    return copy
 
 
 def _at_one_time(jvm: Any, analyzed: Any) -> Any:
@@ -211,7 +230,31 @@ def plan_meaning(stream: DataFrame, mode: str) -> PlanMeaning:
     Raises `UnsupportedError` for a release of Spark that plans in a way which is not known.
     """
     plan = plan_of_stream(stream, mode)
+    return _meaning_of(plan, Definitions(plan.root, rows_text))
+
+
+EMBEDDED = -1
+"""The number of the operator of the embedded engine, which Spark does not count."""
+
+
+def embedded_meaning(stream: DataFrame, by: Sequence[str]) -> PlanMeaning:
+    """What a plan means whose rows a processor of the embedded engine gets, grouped ``by`` columns.
+
+    The processor is the operator `EMBEDDED`; others are those of Spark's before it. Raises as
+    `plan_meaning`.
+    """
+    plan = plan_of_stream(stream, "append")
     definitions = Definitions(plan.root, rows_text)
+    found = _meaning_of(plan, definitions)
+    return replace(
+        found,
+        kinds={**found.kinds, EMBEDDED: "embedded"},
+        keys={**found.keys, EMBEDDED: keys_of_rows(plan.root, definitions, by)},
+        facts={**found.facts, EMBEDDED: facts_of_rows(plan.root, definitions)},
+    )
+
+
+def _meaning_of(plan: StreamPlan, definitions: Definitions) -> PlanMeaning:
     kinds = {
         each.number: each.kind
         for each in plan.root.every()

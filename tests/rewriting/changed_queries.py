@@ -564,6 +564,18 @@ _add(
     ),
 )
 
+_add(
+    "Tables that rows are joined with",
+    _counts(lambda r: r.where("v NOT IN (SELECT id FROM range(30))")),
+    "update",
+    (
+        "`NOT EXISTS` in place of `NOT IN`",
+        _counts(lambda r: r.where("NOT EXISTS (SELECT 1 FROM range(30) WHERE id = v)")),
+        YES,
+        UNNOTICED,
+    ),
+)
+
 
 def _with_cached(condition: str) -> Callable[..., DataFrame]:
     def make(rows: DataFrame) -> DataFrame:

@@ -251,7 +251,10 @@ def _self_join(rows: DataFrame, sources: Sources, on: str) -> DataFrame:
     )
 
 
+PROCESSOR = ("processor",)
+"""Code of the user's that gets the rows by their keys ``k``, in the embedded engine."""
 _OPERATORS: dict[str, Callable[..., DataFrame]] = {
+    "processor": lambda rows, _: rows,
     "grouped": lambda rows, _, keys, functions: rows.groupBy(*map(F.expr, keys)).agg(
         *map(F.expr, functions)
     ),
@@ -285,6 +288,7 @@ def _random_operator(chance: random.Random) -> Step:
         [
             grouped,
             grouped,
+            PROCESSOR,
             ("distinct", pick([("k",), ("r",), ("k", "v"), ("r", "w")])),
             ("joined", pick(_JOINS)),
             ("joined and grouped", pick(_JOINS), pick([("k",), ("k2",), ("r",), ("r2",)]), totals),

@@ -7,11 +7,20 @@ import os
 import random
 
 import pytest
-from random_queries import Sources, built, changed, in_other_words, mode_of, random_query
+from random_queries import (
+    PROCESSOR,
+    Sources,
+    built,
+    changed,
+    in_other_words,
+    mode_of,
+    random_query,
+)
 from rewritten_queries import session_with
 
-from statemigrate.meaning import compare_code
+from statemigrate.meaning import code_meaning, compare_code
 from statemigrate.meaning.guard import stream_meaning
+from statemigrate.rewrite import embedded_meaning
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 QUERIES = int(os.environ.get("STATEMIGRATE_QUERIES", "24"))
@@ -27,7 +36,14 @@ def session(spark):
 @pytest.fixture(scope="module")
 def meaning(session, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("input"))
-    return lambda query: stream_meaning(built(query, Sources(session, folder)), mode_of(query))
+
+    def of(query):
+        stream = built(query, Sources(session, folder))
+        if query.operator == PROCESSOR:
+            return code_meaning("a processor", embedded_meaning(stream, ["k"]))
+        return stream_meaning(stream, mode_of(query))
+
+    return of
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from statemigrate.demo.events import SCHEMA
 from statemigrate.demo.jobs.output import output_files
 from statemigrate.demo.paths import DemoFolder
 from statemigrate.demo.stage import OUTPUT, BatchOutcome, reported
-from statemigrate.embedded import EmbeddedOptions, EmbeddedQuery, Layout, RunningQuery
+from statemigrate.embedded import EmbeddedOptions, Layout, RunningQuery
+from statemigrate.embedded_query import EmbeddedQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
