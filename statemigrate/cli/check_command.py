@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -61,15 +61,19 @@ def compare_or_write(
     elif not check:
         names = [each.name for each in found.meaning.operators]
         print_sentence(f"{written}: {', '.join(names) or 'no stateful operator'}")
-        print_sentence(
-            "Next: deploy the query with `guarded`, which compares each start with the record"
-            if checkpoint
-            else "Next: review and commit it"
-        )
+        print_sentence(f"Next: {_next(names) if checkpoint else 'review and commit it'}")
     else:
         _print_checked(code, path, found)
     if found.asks:
         click.get_current_context().exit(1)
+
+
+def _next(operators: Sequence[str]) -> str:
+    from statemigrate.meaning import PROCESSOR
+
+    if PROCESSOR in operators:
+        return "restart the query: it compares each start with the record"
+    return "deploy the query with `guarded`, which compares each start with the record"
 
 
 def _print_checked(code: str, path: str, found: Locked) -> None:

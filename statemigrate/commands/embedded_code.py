@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from statemigrate.commands.new_code import (
     NewCode,
-    SeenQuery,
-    called,
     check_known_once,
     inputs_of,
-    no_query,
-    query_in,
+    query_of,
 )
 from statemigrate.deployment import (
     SETTINGS,
@@ -73,7 +70,9 @@ def declared_by(target: NewCode, project: Project, checkpoint: str) -> DeclaredC
         found, key, partitions, meaning = named_object(reference), None, None, None
         if not isinstance(found, type) and not hasattr(found, "handleInputRows"):
             inputs = inputs_of(reference, target.old_code, target.inputs)
-            query = _query_of(reference, inputs, project, checkpoint)
+            # Looked at before Spark starts.
+            input_schemas(found, inputs, reference)
+            query = query_of(NewCode(reference, inputs), project.spark, checkpoint)
             found, meaning = query.parts.processor, query.meaning
             key, partitions = query.parts.schema.key, query.parts.options.partitions
         elif target.old_code or target.lock:
@@ -89,19 +88,6 @@ def declared_by(target: NewCode, project: Project, checkpoint: str) -> DeclaredC
         stores[each.store] = plan_store(each, lineage, None, own).stored()
     expiring = tuple(each.store for each in declared if each.ttl)
     return DeclaredCode(stores, key, partitions, is_migrated, expiring, meaning)
-
-
-def _query_of(
-    reference: str, inputs: Mapping[str, Any], project: Project, checkpoint: str
-) -> SeenQuery:
-    """The query that a function makes of empty streams."""
-    function = named_object(reference)
-    input_schemas(function, inputs, reference)
-    with called(NewCode(reference, inputs), None, project.spark, checkpoint) as (made, _, _):
-        found = query_in(made, reference)
-    if found is None:
-        raise no_query(reference, checkpoint, type(made).__name__)
-    return found
 
 
 def _meaningless(reference: str) -> CodeError:
@@ -133,8 +119,8 @@ def meant_before(
     if target.old_code is None:
         record = recorded_meaning(files, version)
         return None if record is None else record.meaning
-    inputs = inputs_of(target.old_code, target.code, target.inputs)
-    return _query_of(target.old_code, inputs, project, files.location).meaning
+    inputs = inputs_of(target.old_code, str(target.code), target.inputs)
+    return query_of(NewCode(target.old_code, inputs), project.spark, files.location).meaning
 
 
 def _other_lock(lock: str, found: CodeMeaning, location: str) -> CodeError:

@@ -72,9 +72,7 @@ def plan_of_embedded(
     has_folder = project.survey is not None
     is_live = any(each.asks and each.verdict == "live" for each in items)
     costs = embedded_costs(unplanned.size) if is_live else None
-    steps = tuple(
-        _steps(target, checkpoint, items, code, project.lineages, costs, has_folder=has_folder)
-    )
+    steps = _steps(target, checkpoint, items, code, project.lineages, costs, has_folder=has_folder)
     return replace(
         unplanned,
         items=items,
@@ -158,7 +156,7 @@ def _steps(
     *,
     has_folder: bool,
 ) -> Iterator[PlanStep]:
-    from statemigrate.commands.plan_steps import script_to_write
+    from statemigrate.commands.plan_steps import options_of, script_to_write
 
     asking = [each for each in items if each.asks]
     for each in asking:
@@ -171,7 +169,7 @@ def _steps(
         elif each.verdict == "unknown":
             yield PlanStep(
                 "Say what the state means, and look again",
-                f"statemigrate plan {argument(checkpoint)} --code {argument(str(target.code))} "
+                f"statemigrate plan {argument(checkpoint)}{options_of(target)} "
                 "--old-code MODULE:FUNCTION",
             )
         elif each.verdict != "live":

@@ -13,15 +13,13 @@ from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.commands.new_code import (
     NewCode,
     Probed,
-    SeenQuery,
-    called,
+    ProbedQuery,
     check_inputs,
     check_of_checkpoint,
+    look_at,
     meaning_of,
-    no_query,
     probed,
-    query_in,
-    seen,
+    query_of,
 )
 from statemigrate.errors import CodeError
 from statemigrate.files import Files, open_files, replacing
@@ -90,8 +88,8 @@ def lock(
     if checkpoint is not None:
         return Locked(_recorded(wanted, checkpoint, spark, check=check))
     # A session does not know what a deployed query sets, and variables need this provider.
-    found = seen(wanted, {PROVIDER: ROCKSDB_PROVIDER}, spark, code)
-    meaning = found.meaning if isinstance(found, SeenQuery) else _of_plan(found, code)
+    found = look_at(wanted, {PROVIDER: ROCKSDB_PROVIDER}, spark, code)
+    meaning = found.meaning if isinstance(found, ProbedQuery) else _of_plan(found, code)
     if known is not None:
         return Locked(meaning, tuple(with_levels(compare_code(known, meaning), rules or {})))
     with replacing(Path(file)) as stream:
@@ -144,10 +142,7 @@ def _of_embedded(wanted: NewCode, files: Files, spark: Spark) -> tuple[int, Code
 
     layout = Layout.over(files)
     manifest = require_committed(layout)
-    with called(wanted, None, spark, files.location) as (made, _, _):
-        found = query_in(made, str(wanted.code))
-    if found is None:
-        raise no_query(str(wanted.code), files.location, type(made).__name__)
+    found = query_of(wanted, spark, files.location)
     check_checkpoint(layout, found.parts.options, manifest, found.parts.schema)
     return manifest.version, found.meaning
 

@@ -146,20 +146,20 @@ def inputs_of(code: str, other: str | None, inputs: Mapping[str, Any]) -> Mappin
 def _run(
     wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
 ) -> Probed:
-    with called(wanted, pinned, spark, checkpoint) as (made, looking, folder):
+    with _called(wanted, pinned, spark, checkpoint) as (made, looking, folder):
         return _probed(wanted, made, looking, folder)
 
 
-def seen(
+def look_at(
     wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
-) -> Probed | SeenQuery:
+) -> Probed | ProbedQuery:
     """Look at code that may be for either engine: its function is called once."""
-    with called(wanted, pinned, spark, checkpoint) as (made, looking, folder):
-        return query_in(made, str(wanted.code)) or _probed(wanted, made, looking, folder)
+    with _called(wanted, pinned, spark, checkpoint) as (made, looking, folder):
+        return _query_in(made, str(wanted.code)) or _probed(wanted, made, looking, folder)
 
 
 @contextmanager
-def called(
+def _called(
     wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
 ) -> Iterator[tuple[Any, Looking, Path]]:
     """What the code makes of empty streams, what it asks of our functions, and their folder."""
@@ -197,14 +197,14 @@ def _probed(wanted: NewCode, made: Any, looking: Looking, folder: Path) -> Probe
 
 
 @dataclass(frozen=True)
-class SeenQuery:
+class ProbedQuery:
     """The ``parts`` of a query of the embedded engine, and its ``meaning``."""
 
     parts: QueryParts
     meaning: CodeMeaning
 
 
-def query_in(made: Any, reference: str) -> SeenQuery | None:
+def _query_in(made: Any, reference: str) -> ProbedQuery | None:
     """What a function has made of empty streams, if that is a query of the embedded engine."""
     if getattr(made, "isStreaming", False):
         return None
@@ -214,18 +214,25 @@ def query_in(made: Any, reference: str) -> SeenQuery | None:
         return None
     parts = parts_of(made)
     plan = embedded_meaning(parts.stream, parts.schema.key.fieldNames())
-    return SeenQuery(parts, code_meaning(reference, plan))
+    return ProbedQuery(parts, code_meaning(reference, plan))
 
 
-def no_query(reference: str, checkpoint: str, found: str) -> CodeError:
-    """The error of a function that makes something else than the query of a checkpoint."""
-    return CodeError(
+def query_of(wanted: NewCode, spark: Spark, checkpoint: str) -> ProbedQuery:
+    """The query that the code makes for a ``checkpoint`` of the embedded engine.
+
+    Raises `CodeError` for code that does not run, or makes something else.
+    """
+    with _called(wanted, None, spark, checkpoint) as (made, _, _):
+        found = _query_in(made, str(wanted.code))
+    if found is not None:
+        return found
+    raise CodeError(
         "SM-CODE-017",
-        f"{reference} returns no query of the embedded engine, whose state {checkpoint} has",
+        f"{wanted.code} returns no query of the embedded engine, whose state {checkpoint} has",
         expected="an EmbeddedQuery that is not started, or the name of its processor",
-        found=found,
+        found=type(made).__name__,
         next_action="return the EmbeddedQuery from the function, or give --code MODULE:PROCESSOR",
-        reference=reference,
+        reference=wanted.code,
     )
 
 

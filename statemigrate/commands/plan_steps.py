@@ -85,6 +85,16 @@ def planned_for(
     )
 
 
+def options_of(wanted: NewCode) -> str:
+    """The options of the command line that name the new code, each after a blank."""
+    given = "" if wanted.code is None else f" --code {argument(wanted.code)}"
+    if wanted.like is not None:
+        given += f" --like {argument(str(wanted.like))}"
+    for name, ddl in wanted.inputs.items():
+        given += f" --input {argument(f'{name}={ddl}')}"
+    return given + (f" --output-mode {wanted.mode}" if wanted.mode else "")
+
+
 @dataclass(frozen=True)
 class _Steps:
     """Makes the steps of a plan."""
@@ -192,12 +202,7 @@ class _Steps:
 
     @property
     def _code(self) -> str:
-        given = "" if self.wanted.code is None else f" --code {argument(self.wanted.code)}"
-        if self.wanted.like is not None:
-            given += f" --like {argument(str(self.wanted.like))}"
-        for name, ddl in self.wanted.inputs.items():
-            given += f" --input {argument(f'{name}={ddl}')}"
-        return given + (f" --output-mode {self.wanted.mode}" if self.wanted.mode else "")
+        return options_of(self.wanted)
 
     def _rewriting(self) -> Iterator[PlanStep]:
         if outside := self.pages.through_variables:

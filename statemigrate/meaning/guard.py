@@ -63,6 +63,8 @@ def guarded(
     Spark Connect, which shows no plan; `CorruptFileError` for a record that was altered. Then
     nothing is written, and the query has not started.
     """
+    if not hasattr(writer, "outputMode"):
+        raise _no_writer(writer)
     found = StreamWriter.of(writer)
     if found is None:
         raise _without_plan()
@@ -294,6 +296,18 @@ def _digits(old: CodeMeaning, new: CodeMeaning) -> str:
     """Six digits of the change from one meaning to another: what is accepted holds for it alone."""
     both = [meaning_document(replace(each, reference="", spark="")) for each in (old, new)]
     return document_checksum({"old": both[0], "new": both[1]})[:6]
+
+
+def _no_writer(found: object) -> StartupError:
+    name = type(found).__name__
+    return StartupError(
+        "SM-MEANING-006",
+        f"{name} is not the writer of a query",
+        expected="what writeStream returns, with the output mode and the checkpoint set",
+        found=name,
+        next_action="start it without `guarded` if it is an EmbeddedQuery, which compares each of "
+        "its starts; else call guarded(stream.writeStream...)",
+    )
 
 
 def _without_plan() -> UnsupportedError:

@@ -9,7 +9,7 @@ their number and order. Source: ``IncrementalExecution.scala`` of apache/spark.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -155,27 +155,38 @@ class _Arguments:
 
     def of(self, kind: str) -> Any:
         """The argument of a type: that of a first batch which has no rows."""
-        scala, java = self.jvm.scala, self.jvm.java
-        spark = self.jvm.org.apache.spark.sql
-        known: dict[str, Callable[[], Any]] = {
-            "SparkSession": lambda: self.session,
-            "LogicalPlan": lambda: self.analyzed,
-            "OutputMode": getattr(spark.streaming.OutputMode, self.mode),
-            "String": lambda: "unknown",
-            "UUID": java.util.UUID.randomUUID,
-            "long": lambda: 0,
-            "boolean": lambda: False,
-            "Option": scala.Option.empty,
-            "Map": scala.collection.mutable.HashMap,
-            "Enumeration$Value": spark.execution.CommandExecutionMode.SKIP,
-            "OffsetSeqMetadata": lambda: self._metadata(kind),
-            "OffsetSeqMetadataBase": lambda: self._metadata(kind.removesuffix("Base")),
-            "WatermarkPropagator": lambda: self._module(kind).noop(),
+        given = {
+            "SparkSession": self.session,
+            "LogicalPlan": self.analyzed,
+            "String": "unknown",
+            "long": 0,
+            "boolean": False,
         }
-        found = known.get(kind.rpartition(".")[2])
-        if found is None:
+        name = kind.rpartition(".")[2]
+        made = given.get(name)
+        # Each name of a package is a question to the JVM: only those of the one type are asked.
+        match name:
+            case "OutputMode":
+                made = getattr(self._spark.streaming.OutputMode, self.mode)()
+            case "UUID":
+                made = self.jvm.java.util.UUID.randomUUID()
+            case "Option":
+                made = self.jvm.scala.Option.empty()
+            case "Map":
+                made = self.jvm.scala.collection.mutable.HashMap()
+            case "Enumeration$Value":
+                made = self._spark.execution.CommandExecutionMode.SKIP()
+            case "OffsetSeqMetadata" | "OffsetSeqMetadataBase":
+                made = self._metadata(kind.removesuffix("Base"))
+            case "WatermarkPropagator":
+                made = self._module(kind).noop()
+        if made is None:
             raise _unsupported(f"a parameter of the type {kind}")
-        return found()
+        return made
+
+    @property
+    def _spark(self) -> Any:
+        return self.jvm.org.apache.spark.sql
 
     def called(self, name: str, arguments: list[Any]) -> Any:
         """An object of the class."""

@@ -5,7 +5,8 @@ from unittest.mock import MagicMock
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import StringType, StructField, StructType
 
-from statemigrate import EmbeddedOptions, EmbeddedQuery, migrated
+from statemigrate import EmbeddedOptions, migrated
+from statemigrate.embedded import ProcessorQuery
 from statemigrate.embedded import query as module
 from statemigrate.processor import startup
 from statemigrate.scripts import ScriptFolder
@@ -49,14 +50,15 @@ def test_scripts_that_change_before_the_first_batch_are_not_taken(tmp_path, monk
     monkeypatch.setattr(startup, "check_scripts", MagicMock())
     stream = MagicMock(schema=KEY)
     stream.sparkSession.sparkContext.master = "local[2]"
-    query = EmbeddedQuery(
+    query = ProcessorQuery(
         stream,
-        by="k",
+        by=("k",),
         processor=Counting(),
-        outputStructType=KEY,
+        output=KEY,
         checkpoint=f"file:{tmp_path}/cp",
         sink=MagicMock(),
         options=EmbeddedOptions(working_directory=str(tmp_path / "work")),
+        compare=MagicMock(),
     )
     read.clear()
     query.start()

@@ -287,6 +287,7 @@ OWN = {
     "self._option",
     "self._files.option",
     "self._code",
+    "options_of(target)",
     "again",
     "each.options",
     "self._known",

@@ -331,5 +331,5 @@ def test_the_checkpoint_is_the_writers_own(query, tmp_path):
 
 def test_a_session_without_plans_is_refused():
     with pytest.raises(UnsupportedError) as caught:
-        guarded(SimpleNamespace(), "checkpoint")
+        guarded(SimpleNamespace(outputMode=None), "checkpoint")
     assert caught.value.code == "SM-MEANING-003"

@@ -67,6 +67,7 @@ class Pipeline:
     handed: list[tuple[int, list[Any]]] = field(default_factory=list)
     fail_on: set[int] = field(default_factory=set)
     checkpoint_directory: Any = None
+    accept: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.input.mkdir(parents=True, exist_ok=True)
@@ -127,6 +128,7 @@ class Pipeline:
             checkpoint=self.checkpoint,
             sink=self.sink,
             options=self.options(**options),
+            accept=self.accept,
         )
 
     def options(self, **given: Any) -> EmbeddedOptions:

@@ -122,7 +122,7 @@ def test_a_format_that_no_script_leads_to_is_live_by_a_command_that_works(planne
 
 def test_a_function_that_makes_the_query_says_its_key_too(planned):
     found = planned(query_of(planned, CentsTally), migrations=None)
-    assert verdicts(found) == {"key": "same", "tally": "same"}
+    assert verdicts(found) == {"key": "same", "tally": "same", "processor": "same"}
     found = planned(query_of(planned, CentsTally, by="name"), migrations=None)
     assert verdicts(found)["key"] == "cannot"
     assert commands(found) == []
@@ -159,4 +159,4 @@ def test_code_of_another_engine_is_refused_by_name(planned):
     assert caught.value.code == "SM-CODE-017"
     with pytest.raises(CodeError) as caught:
         planned(CentsTally, old_code="planned_embedded:made")
-    assert caught.value.code == "SM-CODE-016"
+    assert caught.value.code == "SM-CODE-018"

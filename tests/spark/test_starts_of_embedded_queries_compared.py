@@ -1,6 +1,7 @@
 """Starts of the embedded engine, compared with what the state means, before the first batch."""
 
 import json
+import shlex
 import sys
 from types import ModuleType
 
@@ -10,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from support.file_hashes import file_hashes
 from tally import CentsTally, batch
 
-from statemigrate import EmbeddedQuery, NewCode, check, plan
+from statemigrate import EmbeddedQuery, NewCode, check, guarded, plan
 from statemigrate.cli import main
 from statemigrate.commands.current import log
 from statemigrate.commands.lock import lock
@@ -207,6 +208,12 @@ def test_columns_may_have_any_names(query, spark):
     assert query.refused(exchanged)["changes"][0]["name"] == "processor column"
 
 
+def test_a_query_that_is_guarded_once_more_is_refused(query):
+    with pytest.raises(StartupError) as caught:
+        guarded(query.made(as_it_is))
+    assert (caught.value.code, caught.value.found) == ("SM-MEANING-006", "EmbeddedQuery")
+
+
 # What `plan` and `check` say of the same.
 
 
@@ -289,10 +296,14 @@ def test_without_a_record_the_meaning_is_a_question(query, code):
     (query.pipeline.checkpoint / "statemigrate/meaning/0").unlink()
     found = planned(query, code, "as_it_is")
     assert named(found) == {"key": "same", "tally": "same", "processor": "unknown"}
-    assert found.steps[0].command.endswith(" --old-code MODULE:FUNCTION")
+    # The command works as it is, but for the name of the old code.
+    command = found.steps[0].command.replace("MODULE:FUNCTION", "compared_embedded:as_it_is")
+    done = CliRunner().invoke(main, shlex.split(command)[1:])
+    assert done.exit_code == 0, done.output
     arguments = ["check", str(query.pipeline.checkpoint), "--code", "compared_embedded:as_it_is"]
     done = CliRunner().invoke(main, [*arguments, "--record-meaning", "--input", f"rows={code}"])
     assert done.exit_code == 0, done.output
+    assert "Next: restart the query" in done.output
     assert named(planned(query, code, "as_it_is"))["processor"] == "same"
     query.refused(with_a_filter)
     query.run(as_it_is)
