@@ -7,6 +7,7 @@ import time
 from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, parse_json
+from statemigrate.quoting import argument
 
 OWN = "statemigrate"
 """The folder of everything in a checkpoint that Spark does not know."""
@@ -150,10 +151,10 @@ class CheckpointDirectory:
             raise CheckpointError(
                 "SM-BACKFILL-001",
                 f"the state in {self.checkpoint} is the embedded engine's",
-                expected="a checkpoint of transformWithState, with Spark's own state",
+                expected="a checkpoint whose state is in Spark's own state store",
                 found=f"{EMBEDDED}, where the embedded engine keeps its state",
-                next_action="nothing is to be planned there: EmbeddedQuery backfills by itself, "
-                "as its BackfillOptions say",
+                next_action="EmbeddedQuery migrates the values while it runs, and `statemigrate "
+                f"backfill {argument(self.checkpoint)}` does while it is stopped",
                 path=self.checkpoint,
             )
 

@@ -16,6 +16,7 @@ from statemigrate.deployment import revision_in, store_of
 from statemigrate.files import Files, files_to_read
 from statemigrate.meaning import PlanItem, PlanStep, by_scripts, with_levels
 from statemigrate.migration import BASE, Lineage
+from statemigrate.native import hidden_families
 from statemigrate.quoting import argument
 from statemigrate.rewrite import operator_name, store_families
 from statemigrate.state import Project
@@ -121,12 +122,14 @@ def _plan_of(
         sum(each.size for each in files.list("state", recursive=True)),
         open_batch=begun if begun > shape.batch else None,
     )
+    hidden = tuple(_hidden(files, shape))
     if wanted is None:
-        items = tuple(with_levels(_without_code(shape, project.lineages), rules))
+        items = (*hidden, *with_levels(_without_code(shape, project.lineages), rules))
         return replace(unplanned, items=items, steps=tuple(_steps_without_code(files, items)))
     from statemigrate.commands.plan_steps import planned_for
 
-    return planned_for(wanted, unplanned, files, shape, project, rules)
+    planned = planned_for(wanted, unplanned, files, shape, project, rules)
+    return replace(planned, items=(*hidden, *planned.items))
 
 
 def code_of(named: NamedCheckpoint) -> NewCode | None:
@@ -136,6 +139,14 @@ def code_of(named: NamedCheckpoint) -> NewCode | None:
     from statemigrate.commands.new_code import NewCode
 
     return NewCode(named.query, lock=named.lock)
+
+
+def _hidden(files: Files, shape: CheckpointShape) -> Iterator[PlanItem]:
+    """What is in the state though Spark does not list it: no verdict is about its values."""
+    for operator in shape.operators:
+        for error in hidden_families(files, shape, operator):
+            text = f"{error.summary}; next: {error.next_action}"
+            yield PlanItem(str(error.data["family"]), "unknown", text, operator_name(operator))
 
 
 def _without_code(shape: CheckpointShape, lineages: Mapping[str, Lineage]) -> Iterator[PlanItem]:

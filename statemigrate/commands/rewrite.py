@@ -24,7 +24,14 @@ from statemigrate.errors import RewriteError
 from statemigrate.files import Files, open_files
 from statemigrate.meaning import CodeMeaning, compare_facts
 from statemigrate.migration import Lineage
-from statemigrate.native import REWRITING, check_spark_version, read_record, session_of, whole
+from statemigrate.native import (
+    REWRITING,
+    check_all_listed,
+    check_spark_version,
+    read_record,
+    session_of,
+    whole,
+)
 from statemigrate.pages import records_at
 from statemigrate.quoting import argument
 from statemigrate.rewrite import (
@@ -162,6 +169,7 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     # A plan is a look: it is of what is committed. What is begun would be missing in a rewrite.
     is_unfinished = not apply and 0 <= committed < begun
     shape = describe(old_files, committed if is_unfinished else None)
+    check_all_listed(old_files, shape)
     found: Probed | None = None
     unasked: tuple[str, ...] = ()
     if options.pages is None:

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.errors import StartupError, TransformError
 from statemigrate.files import open_files
@@ -26,6 +24,7 @@ from statemigrate.native import (
     BackfillFigures,
     BackfillListener,
     MigratedFunction,
+    QueryListener,
     migration_counts,
 )
 
@@ -97,7 +96,7 @@ class SparkProgress:
 _FAILED = f"{TransformError.__module__}.{TransformError.__qualname__}: "
 
 
-class NativeMetrics(StreamingQueryListener):
+class NativeMetrics(QueryListener):
     """Records one query on Spark's own state: pass it to ``spark.streams.addListener(...)``.
 
     Add it before the query starts, one for each deployed processor; it ignores other queries of the
@@ -145,9 +144,6 @@ class NativeMetrics(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:
         """Nothing yet, but the checkpoint may be a new one, of another query."""
         self._own.started(event)
-
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing new."""
 
     def onQueryProgress(self, event: Any) -> None:
         """Record a batch of this query."""
@@ -231,7 +227,7 @@ class OwnQuery:
         return self._runs.get(str(event.id), run) != run
 
 
-class SourceMetrics(StreamingQueryListener):
+class SourceMetrics(QueryListener):
     """Records how many offsets a query is behind: pass it to ``spark.streams.addListener(...)``.
 
     It is for a query on the embedded engine, whose sources only Spark knows; `NativeMetrics`
@@ -263,16 +259,10 @@ class SourceMetrics(StreamingQueryListener):
         """Nothing yet, but the checkpoint may be a new one, of another query."""
         self._own.started(event)
 
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing new."""
-
     def onQueryProgress(self, event: Any) -> None:
         """Record what a batch of this query left behind."""
         progress = event.progress
         self._recording.run(partial(self._lag.record, progress), partial(self._own.has, progress))
-
-    def onQueryTerminated(self, event: Any) -> None:
-        """Nothing more."""
 
 
 class SourceLag:

@@ -80,7 +80,13 @@ if TYPE_CHECKING:
     )
     from statemigrate.native.feeder import before_first_batch
     from statemigrate.native.functions import ENVELOPE, MigratedFunction
-    from statemigrate.native.listing import Listing, check_listed, column_families, read_listing
+    from statemigrate.native.listing import (
+        Listing,
+        check_listed,
+        column_families,
+        read_listing,
+        schemas_until,
+    )
     from statemigrate.native.moved import check_readable, readable_uri, uri_of
     from statemigrate.native.older_families import (
         lineage_of,
@@ -99,9 +105,11 @@ if TYPE_CHECKING:
         several,
     )
     from statemigrate.native.paged_operators import chunk_files, paged_names
+    from statemigrate.native.query_listener import QueryListener
     from statemigrate.native.retrying import ATTEMPTS, is_missing, looks_again, retried, whole
     from statemigrate.native.session import Spark, session_of
     from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families, read_stores
+    from statemigrate.native.unlisted_families import check_all_listed, hidden_families
     from statemigrate.native.variables_startup import stored_envelopes
     from statemigrate.native.versions import REWRITING, check_spark_version, class_of_any_release
 else:
@@ -135,13 +143,15 @@ else:
             ),
             "feeder": "before_first_batch",
             "functions": "ENVELOPE MigratedFunction",
-            "listing": "Listing check_listed column_families read_listing",
+            "listing": "Listing check_listed column_families read_listing schemas_until",
             "moved": "check_readable readable_uri uri_of",
             "older_families": "lineage_of older_families unknown_family unscripted",
             "operators": "PAGES Operator Which is_name is_pages name_in pages_name several",
             "paged_operators": "chunk_files paged_names",
+            "query_listener": "QueryListener",
             "retrying": "ATTEMPTS is_missing looks_again retried whole",
             "session": "Spark session_of",
+            "unlisted_families": "check_all_listed hidden_families",
             "variables_startup": "stored_envelopes",
             "startup_stored": "ForgottenFamily forgotten_families read_stores",
             "versions": "REWRITING check_spark_version class_of_any_release",

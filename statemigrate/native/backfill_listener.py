@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from statemigrate.checkpoint.logs import file_offset
 from statemigrate.native.chunks import ChunkFiles, PlanRecord, cuts_of, is_source_of
+from statemigrate.native.query_listener import QueryListener
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class BackfillFigures:
     pages: int | None = None
 
 
-class BackfillListener(StreamingQueryListener):
+class BackfillListener(QueryListener):
     """Follows a backfill from the progress of each batch, and runs nothing on Spark.
 
     ``checkpoint`` is that of the query. ``on_progress`` is called with `BackfillFigures` after each
@@ -60,15 +59,6 @@ class BackfillListener(StreamingQueryListener):
         self._observed = 0
         self._asked = 0
         self._first = -1
-
-    def onQueryStarted(self, event: Any) -> None:
-        """Nothing yet."""
-
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing new."""
-
-    def onQueryTerminated(self, event: Any) -> None:
-        """Nothing more."""
 
     def onQueryProgress(self, event: Any) -> None:
         """Report a batch of this query that had control rows."""

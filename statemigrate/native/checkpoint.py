@@ -336,11 +336,11 @@ class SparkCheckpoint:
 
     def is_surely_empty(self, variable: str) -> bool:
         """Whether it was read and is empty; False for what Spark does not keep any more."""
-        from pyspark.errors import PySparkException
+        from statemigrate.files import JAVA_ERRORS
 
         try:
             return self.is_empty(variable)
-        except (PySparkException, CheckpointError, UnsupportedError):
+        except (*JAVA_ERRORS, CheckpointError, UnsupportedError):
             # What was not read is never empty: callers take it for full.
             return False
 

@@ -14,8 +14,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
-
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.files import Files, has_jvm
 from statemigrate.native.chunks import (
@@ -28,6 +26,7 @@ from statemigrate.native.chunks import (
 )
 from statemigrate.native.deployed_variables import Work, work_of
 from statemigrate.native.pacing import Batch, ChunkTuner
+from statemigrate.native.query_listener import QueryListener
 from statemigrate.native.source_order import stop_misplaced
 
 if TYPE_CHECKING:
@@ -259,7 +258,7 @@ class _Action:
         return False
 
 
-class Feeding(StreamingQueryListener):
+class Feeding(QueryListener):
     """Finds the feeder of each query; an error is logged, and never ends a query.
 
     Checkpoints are asked for their query's id when a query starts and not again: most sessions have

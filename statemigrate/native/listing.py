@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.checkpoint.logs import batches_in, codec_of, names_in, read_commit, read_entry
+from statemigrate.checkpoint.operators import DEFAULT, is_internal, parse_schemas
 from statemigrate.checkpoint.stores import rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, PathOrFiles, open_files, parse_json, whole_number
@@ -153,17 +154,66 @@ def check_listed(
     """
     files = open_files(checkpoint)
     if read_listing(files, batch, operator, begun=False).may_have(variable):
-        raise CheckpointError(
-            "SM-STATE-024",
-            f"family {variable} in {files.location} cannot be read yet: a killed batch was run "
-            "again by other code than had begun it",
-            expected=f"{variable} among the variables that Spark lists for batch {batch}",
-            found="it is in a schema file alone, where Spark's reader does not look",
-            next_action="stop the query and start it again: the next batch that it commits lists "
-            "the family; its values are in the state meanwhile, and the query reads them",
-            path=files.location,
-            family=variable,
-        )
+        raise not_listed(files, batch, variable)
+
+
+def not_listed(files: Files, batch: int, variable: str) -> CheckpointError:
+    """The error for a variable that may be full, and that Spark does not list for ``batch``."""
+    return CheckpointError(
+        "SM-STATE-024",
+        f"family {variable} in {files.location} cannot be read yet: a killed batch was run "
+        "again by other code than had begun it",
+        expected=f"{variable} among the variables that Spark lists for batch {batch}",
+        found="it is in a schema file alone, where Spark's reader does not look",
+        next_action="stop the query and start it again: the next batch that it commits lists "
+        "the family; its values are in the state meanwhile, and the query reads them",
+        path=files.location,
+        family=variable,
+    )
+
+
+def was_run_again(files: Files, operator: int) -> bool:
+    """Whether other code than had begun a batch has run it: its schema no metadata name.
+
+    Spark writes a schema file where the variables change, so that few metadata are read.
+    """
+    folder = f"state/{operator}"
+    runs = batches_in(names_in(files, f"{folder}/{_METADATA}"))
+    written: dict[int, set[str]] = {}
+    for name, batch in _schema_files(files, f"{folder}/{_SCHEMAS}").items():
+        run = max((each for each in runs if each <= batch), default=None)
+        if run is not None:
+            written.setdefault(run, set()).add(name)
+    return any(
+        not names <= set(_names(_document(files, f"{folder}/{_METADATA}/{run}")))
+        for run, names in written.items()
+    )
+
+
+def unlisted_variables(checkpoint: PathOrFiles, batch: int, operator: int) -> frozenset[str]:
+    """What an operator may have and Spark does not list for ``batch``, since a batch was run again.
+
+    Raises `CheckpointError` for files that are not what Spark writes.
+    """
+    files = open_files(checkpoint)
+    if not was_run_again(files, operator):
+        return frozenset()
+    listing = read_listing(files, batch, operator, begun=False)
+    folder = f"{files.location}/state/{operator}/{_SCHEMAS}"
+    names = {
+        family.name
+        for each in listing.reruns
+        for family in parse_schemas(each.data, f"{folder}/{each.name}")
+    }
+    own = frozenset(each for each in names if each != DEFAULT and not is_internal(each))
+    return own - listing.variables
+
+
+def schemas_until(files: Files, operator: int, batch: int) -> list[str]:
+    """The schema files of an operator up to a batch, those too that no metadata name."""
+    folder = f"state/{operator}/{_SCHEMAS}"
+    found = _schema_files(files, folder)
+    return [f"{folder}/{name}" for name in sorted(found) if found[name] <= batch]
 
 
 def read_listing(

@@ -65,6 +65,7 @@ from statemigrate.native import (
     paged_in,
     read_record,
     record_document,
+    schemas_until,
     uri_of,
 )
 from statemigrate.pages import RECORD as PAGES
@@ -333,6 +334,8 @@ def _operator_files(
             paths.append(f"{folder}/metadata")
         # Spark before 4.0 has written none.
         copied += [] if paths else _schemas(operator)
+        # What no metadata name says that other code has run a batch again.
+        copied += schemas_until(old, operator.number, shape.batch)
         for path in paths:
             data = old.get(path, most=LARGEST)
             entry = parse_operator(data, f"{old.location}/{path}")

@@ -12,6 +12,7 @@ from statemigrate.checkpoint import OperatorFamily as SparkFamily
 from statemigrate.checkpoint.logs import batches_in, names_in
 from statemigrate.checkpoint.operators import (
     DEFAULT,
+    OperatorShape,
     is_internal,
     kind_of,
     operator_stores,
@@ -203,6 +204,13 @@ class SparkCatalog:
             survey.require(store)
         return self._lineages.get(store)
 
+    def check_listed(self, operator: OperatorShape, store: str) -> None:
+        """Raise `CheckpointError` if a store has values that Spark does not list."""
+        from statemigrate.native import hidden_families
+
+        for error in hidden_families(self._files, self._state.shape, operator, store):
+            raise error
+
     @cached_property
     def record(self) -> Mapping[str, StoreRecord]:
         """What the last deployment noted of each store."""
@@ -279,6 +287,7 @@ class _Variables(_SparkStore):
         from statemigrate.deployment import revision_in
         from statemigrate.migration import BASE
 
+        self.catalog.check_listed(self.families[0].operator, self.name)
         lineage = self.catalog.lineage_of(self.name)
         oldest = BASE if lineage is None else lineage.oldest
         parts = []

@@ -1,0 +1,222 @@
+"""No look leaves values out, or shows older ones, where Spark lists other families than it has."""
+
+import pytest
+from native_pipeline import NativePipeline
+from pyspark.errors import StreamingQueryException
+from tally import (
+    AMOUNTS,
+    CENTS,
+    FAMILIES,
+    AmountsTally,
+    CentsTally,
+    Expected,
+    batch,
+)
+
+from statemigrate import RewriteOptions, diff, doctor, fork, migrated, plan, rewrite, sql
+from statemigrate.commands.forgotten_families import restore_forgotten
+from statemigrate.errors import CheckpointError, StartupError
+from statemigrate.state import Project
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+NEW = FAMILIES[AMOUNTS]
+THREE = RewriteOptions(partitions=3)
+ALL, SOME, FEW, MORE = (
+    batch("all", range(8)),
+    batch("some", range(5)),
+    batch("few", range(3)),
+    batch("more", [1, 6]),
+)
+
+
+def amounts(pipeline, folder):
+    return migrated(AmountsTally(), migrations=folder, checkpoint=pipeline.checkpoint)
+
+
+def read(pipeline, folder, spark):
+    """The tally of each key, from the table."""
+    rows = sql("SELECT * FROM tally", pipeline.checkpoint, migrations=folder, spark=spark)
+    found = rows.table.to_pylist()
+    assert len({row["key"] for row in found}) == len(found)
+    return {row["key"]: (row["n"], int(row["amount"].scaleb(2)), row["last"]) for row in found}
+
+
+def computed(*batches):
+    model = Expected()
+    for each in batches:
+        model.process(each, CENTS)
+    return {key: tuple(value[:3]) for key, value in model.values.items()}
+
+
+def refused(look):
+    with pytest.raises(CheckpointError) as caught:
+        look()
+    assert caught.value.data["family"] == NEW
+    return caught.value.code
+
+
+def looks(pipeline, folder, spark):
+    """All that reads or copies rows, and what each is refused with."""
+    checkpoint, new = pipeline.checkpoint, pipeline.root / "rewritten"
+    named = {"migrations": folder, "spark": spark}
+    last = {"before": 1, "after": 2}
+    codes = {
+        "sql": refused(lambda: sql("SELECT count(*) FROM tally", checkpoint, **named)),
+        "diff": refused(lambda: diff(checkpoint, **last, **named)),
+        "rewrite": refused(lambda: rewrite(checkpoint, new, options=THREE, apply=True, **named)),
+        "plain rewrite": refused(
+            lambda: rewrite(checkpoint, new, options=THREE, migrations=None, spark=spark)
+        ),
+    }
+    assert not new.exists()
+    return codes
+
+
+def verdicts(pipeline, folder, spark):
+    found = plan(pipeline.checkpoint, migrations=folder, spark=spark)
+    return {each.name: each.verdict for each in found.items}
+
+
+def test_what_other_code_wrote_in_a_batch_run_again_is_not_left_out(spark, scripts, tmp_path):
+    pipeline, folder = NativePipeline(spark, tmp_path / "again"), scripts.write()
+    pipeline.feed(ALL)
+    pipeline.deploy_natively(CentsTally())
+    pipeline.feed(SOME)
+    pipeline.fail_on.add(1)
+    with pytest.raises(StreamingQueryException, match="refuses batch 1"):
+        pipeline.deploy_natively(CentsTally())
+    pipeline.feed(FEW)
+    pipeline.deploy_natively(amounts(pipeline, folder))
+    assert pipeline.variables() == {"tally"}, "Spark lists what has begun the batch"
+    assert set(looks(pipeline, folder, spark).values()) == {"SM-STATE-024"}
+    assert verdicts(pipeline, folder, spark)[NEW] == "unknown"
+    pipeline.feed(MORE)
+    pipeline.deploy_natively(amounts(pipeline, folder))
+    wanted = computed(ALL, SOME, FEW, MORE)
+    assert read(pipeline, folder, spark) == wanted
+    assert NEW not in verdicts(pipeline, folder, spark)
+    new = tmp_path / "rewritten"
+    rewrite(pipeline.checkpoint, new, options=THREE, migrations=folder, apply=True, spark=spark)
+    pipeline.checkpoint_directory = new
+    assert read(pipeline, folder, spark) == wanted
+
+
+def killed_before_plain_code(spark, scripts, root):
+    """Plain code has run a batch again that migrated code had begun, and passed over a family."""
+    pipeline, folder = NativePipeline(spark, root), scripts.write()
+    for processor, rows in ((CentsTally(), ALL), (None, SOME)):
+        pipeline.feed(rows)
+        pipeline.deploy_natively(processor or amounts(pipeline, folder))
+    pipeline.feed(FEW)
+    pipeline.fail_on.add(2)
+    with pytest.raises(StreamingQueryException, match="refuses batch 2"):
+        pipeline.deploy_natively(amounts(pipeline, folder))
+    pipeline.deploy_natively(CentsTally())
+    assert pipeline.variables() == {"tally", NEW}
+    return pipeline, folder
+
+
+def test_older_values_do_not_stand_beside_those_of_code_that_passed_over_them(
+    spark, scripts, tmp_path
+):
+    pipeline, folder = killed_before_plain_code(spark, scripts, tmp_path / "passed")
+    assert set(looks(pipeline, folder, spark).values()) == {"SM-STATE-037"}
+    assert verdicts(pipeline, folder, spark)[NEW] == "unknown"
+
+
+def test_a_fork_is_refused_what_its_checkpoint_is_refused(spark, scripts, tmp_path):
+    pipeline, folder = killed_before_plain_code(spark, scripts, tmp_path / "forked")
+    fork(pipeline.checkpoint, tmp_path / "fork")
+    pipeline.checkpoint_directory = tmp_path / "fork"
+    before = pipeline.all_state()
+    with pytest.raises(StartupError) as caught:
+        amounts(pipeline, folder)
+    assert caught.value.code == "SM-START-024"
+    assert caught.value.data["families"] == [NEW]
+    assert refused(lambda: read(pipeline, folder, spark)) == "SM-STATE-037"
+    with_three = {"options": THREE, "migrations": None, "spark": spark}
+    again = refused(lambda: rewrite(tmp_path / "fork", tmp_path / "rewritten", **with_three))
+    assert again == "SM-STATE-037"
+    assert pipeline.all_state() == before
+
+
+def test_what_spark_has_forgotten_is_not_left_out_and_comes_back(spark, scripts, tmp_path):
+    pipeline, folder = NativePipeline(spark, tmp_path / "forgotten"), scripts.write()
+    for processor, rows in ((CentsTally(), ALL), (None, SOME), (CentsTally(), FEW)):
+        pipeline.feed(rows)
+        pipeline.deploy_natively(processor or amounts(pipeline, folder))
+    assert pipeline.variables() == {"tally"}
+    assert set(looks(pipeline, folder, spark).values()) == {"SM-STATE-036"}
+    assert verdicts(pipeline, folder, spark)[NEW] == "unknown"
+    restored = tmp_path / "restored"
+    said = restore_forgotten(pipeline.checkpoint, restored, Project(folder, spark=spark))
+    done = doctor(
+        pipeline.checkpoint,
+        repair=True,
+        apply=True,
+        new=restored,
+        accept=[each.acceptance for each in said.questions],
+        wait=0,
+        migrations=folder,
+        spark=spark,
+    )
+    assert done.is_whole
+    pipeline.checkpoint_directory = restored
+    found = read(pipeline, folder, spark)
+    assert found.keys() == computed(ALL).keys()
+    untouched = {key: value for key, value in computed(ALL, SOME).items() if value[2] == "some"}
+    newer = {key for key, _, _ in FEW}
+    assert {key: found[key] for key in untouched.keys() - newer} == {
+        key: untouched[key] for key in untouched.keys() - newer
+    }
+
+
+def test_what_was_forgotten_and_deleted_hides_nothing(spark, scripts, tmp_path):
+    pipeline, folder = NativePipeline(spark, tmp_path / "deleted"), scripts.write()
+    for processor, rows in (
+        (CentsTally(), ALL),
+        (None, SOME),
+        (CentsTally(), FEW),
+        (GivingUp(), MORE),
+    ):
+        pipeline.feed(rows)
+        pipeline.deploy_natively(processor or amounts(pipeline, folder))
+    assert NEW not in verdicts(pipeline, folder, spark)
+    found = sql("SELECT key FROM tally", pipeline.checkpoint, migrations=folder, spark=spark)
+    assert {row["key"] for row in found.table.to_pylist()} >= {key for key, _, _ in MORE}
+
+
+def test_a_variable_that_its_user_removed_stops_no_rewrite(spark, tmp_path):
+    pipeline = NativePipeline(spark, tmp_path / "removed")
+    for processor, rows in ((TwoVariables(), ALL), (CentsTally(), SOME)):
+        pipeline.feed(rows)
+        pipeline.deploy_natively(processor)
+    assert pipeline.variables() == {"tally"}
+    new = tmp_path / "rewritten"
+    rewrite(pipeline.checkpoint, new, options=THREE, migrations=None, apply=True, spark=spark)
+    before = pipeline.all_state()
+    pipeline.checkpoint_directory = new
+    assert pipeline.all_state() == before
+    assert {key: value["n"] for key, value in before["tally"].items()} == {
+        key: value[0] for key, value in computed(ALL, SOME).items()
+    }
+
+
+class GivingUp(CentsTally):
+    """Deletes what was forgotten, as the messages say."""
+
+    def init(self, handle):
+        super().init(handle)
+        handle.deleteIfExists(NEW)
+
+
+class TwoVariables(CentsTally):
+    """Has a variable that later code does not declare."""
+
+    def init(self, handle):
+        super().init(handle)
+        self.extra = handle.getValueState("extra", "n BIGINT")
+
+    def handleInputRows(self, key, rows, timer_values):
+        self.extra.update((1,))
+        yield from super().handleInputRows(key, rows, timer_values)
