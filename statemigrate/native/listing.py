@@ -190,15 +190,11 @@ def was_run_again(files: Files, operator: int) -> bool:
     )
 
 
-def unlisted_variables(checkpoint: PathOrFiles, batch: int, operator: int) -> frozenset[str]:
-    """What an operator may have and Spark does not list for ``batch``, since a batch was run again.
+def unlisted_variables(files: Files, operator: int, listing: Listing) -> frozenset[str]:
+    """What code that has run a batch again declared, and Spark does not list.
 
-    Raises `CheckpointError` for files that are not what Spark writes.
+    Raises `CheckpointError` for a schema file that is not what Spark writes.
     """
-    files = open_files(checkpoint)
-    if not was_run_again(files, operator):
-        return frozenset()
-    listing = read_listing(files, batch, operator, begun=False)
     folder = f"{files.location}/state/{operator}/{_SCHEMAS}"
     names = {
         family.name

@@ -23,6 +23,7 @@ from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.native.listing import (
+    Listing,
     column_families,
     not_listed,
     read_listing,
@@ -52,30 +53,33 @@ def hidden_families(
     """
     if not kind_of(operator.name).has_variables or not provider_of(shape.conf).has_families:
         return
-    again = unlisted_variables(files, shape.batch, operator.number)
-    for name in sorted(again):
-        if store in (None, store_of(name)):
-            yield not_listed(files, shape.batch, name)
+    again: frozenset[str] = frozenset()
     if was_run_again(files, operator.number):
-        yield from _passed_over(files, shape, operator, store)
+        listing = read_listing(files, shape.batch, operator.number, begun=False)
+        again = unlisted_variables(files, operator.number, listing)
+        for name in sorted(again):
+            if store in (None, store_of(name)):
+                yield not_listed(files, shape.batch, name)
+        yield from _passed_over(files, shape, operator, store, listing)
     yield from _forgotten(files, shape, operator, store, again)
 
 
 def _passed_over(
-    files: Files, shape: CheckpointShape, operator: OperatorShape, store: str | None
+    files: Files,
+    shape: CheckpointShape,
+    operator: OperatorShape,
+    store: str | None,
+    listing: Listing,
 ) -> Iterator[CheckpointError]:
     """Errors for families that code which ran a killed batch again did not declare."""
-    listing = read_listing(files, shape.batch, operator.number, begun=False)
     record = read_record(files)
     stores = {store_of(name) for name in listing.variables} if store is None else {store}
     for each in sorted(stores):
         started = record.get(each, StoreRecord())
         batches = range(started.batch + 1, shape.batch + 1)
         for name, batch in sorted(listing.passed_over(batches, started.begun).items()):
-            is_migrated = each in record or revision_in(name)
-            if not is_migrated or not is_family_of(each, name):
-                continue
-            if _has_rows(files, shape, operator, name):
+            is_migrated = is_family_of(each, name) and (each in record or revision_in(name))
+            if is_migrated and _has_rows(files, shape, operator, name):
                 yield _was_passed_over(files, name, batch)
 
 
@@ -115,6 +119,13 @@ def _has_rows(files: Files, shape: CheckpointShape, operator: OperatorShape, nam
     )
 
 
+def _repairing(files: Files) -> str:
+    return (
+        f"stop the query; `statemigrate doctor {argument(files.location)} --repair` says what can "
+        "be brought back, and with --apply makes a new checkpoint that has it"
+    )
+
+
 def _was_passed_over(files: Files, name: str, batch: int) -> CheckpointError:
     return CheckpointError(
         "SM-STATE-037",
@@ -122,8 +133,7 @@ def _was_passed_over(files: Files, name: str, batch: int) -> CheckpointError:
         expected=f"{name} among the variables of all code that ran since it has values",
         found="Spark lists what the code declared that had begun the batch, not what ran it again: "
         "the family's values may be older than the store's others of the same keys",
-        next_action=f"stop the query; `statemigrate doctor {argument(files.location)} --repair` "
-        "says what can be brought back, and with --apply makes a new checkpoint that has it",
+        next_action=_repairing(files),
         path=files.location,
         family=name,
         batch=batch,
@@ -136,9 +146,8 @@ def _was_forgotten(files: Files, batch: int, name: str) -> CheckpointError:
         f"family {name} in {files.location} has values that Spark has forgotten",
         expected=f"{name} among the variables that Spark lists for batch {batch}",
         found="it is in the database alone: code that does not declare it ran on the checkpoint",
-        next_action=f"stop the query; `statemigrate doctor {argument(files.location)} --repair` "
-        "says what can be brought back, and with --apply makes a new checkpoint that has it; or, "
-        f"to give up the values, run the code once with handle.deleteIfExists({name!r})",
+        next_action=f"{_repairing(files)}; or, to give up the values, run the code once with "
+        f"handle.deleteIfExists({name!r})",
         path=files.location,
         family=name,
         batch=batch,

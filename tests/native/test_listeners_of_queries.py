@@ -39,7 +39,7 @@ BATCH = ["id", "runId", "name", "timestamp", "batchId", "batchDuration", "durati
 BATCH += ["eventTime", "numInputRows", "observedMetrics"]
 
 
-class Noting:
+class Recording:
     """Has what it was called with, and how often that asked the JVM."""
 
     def __init__(self):
@@ -55,12 +55,12 @@ class Noting:
         self.ended.append((event.id, event.runId, event.exception))
 
 
-class OfPySpark(Noting, StreamingQueryListener):
+class OfPySpark(Recording, StreamingQueryListener):
     def onQueryIdle(self, event):
         """Not compared: it has neither lists nor maps."""
 
 
-class OfStatemigrate(Noting, QueryListener):
+class OfStatemigrate(Recording, QueryListener):
     pass
 
 
