@@ -32,7 +32,7 @@ class ConfigurationError(StatemigrateError):
 
 
 @dataclass(frozen=True)
-class _Source:
+class _SettingLocation:
     """The file that says it, how that is called, and how the place in it is."""
 
     path: Path
@@ -162,7 +162,7 @@ def _from_above(found: Configuration, folder: Path) -> Configuration:
 _URI = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-def _nearest(start: Path) -> tuple[_Source, dict[str, Any]] | None:
+def _nearest(start: Path) -> tuple[_SettingLocation, dict[str, Any]] | None:
     """The settings of a folder, or of the nearest one above it that has settings.
 
     Looked through are those up to the repository's, or to the user's own. What another user has put
@@ -184,19 +184,19 @@ def _nearest(start: Path) -> tuple[_Source, dict[str, Any]] | None:
 
 def _read_settings(
     directory: Path, trusted: Collection[int] | None = None
-) -> tuple[_Source, dict[str, Any]] | None:
+) -> tuple[_SettingLocation, dict[str, Any]] | None:
     """What one of the two files says; None where neither says anything.
 
     With ``trusted``, whose files count, the directory is one above the project, and is named.
     """
     is_above = trusted is not None
 
-    def source(name: str, place: str) -> _Source | None:
+    def source(name: str, place: str) -> _SettingLocation | None:
         path = directory / name
         if not path.is_file() or (trusted is not None and path.stat().st_uid not in trusted):
             return None
         file = str(path) if is_above else name
-        return _Source(path, file, place.format(file))
+        return _SettingLocation(path, file, place.format(file))
 
     project, own = source("pyproject.toml", f"{TABLE} in {{}}"), source(OWN_FILE, "{}")
     table = None if project is None else _table(project)
@@ -211,7 +211,7 @@ def _read_settings(
     return own, _read(own)
 
 
-def _table(project: _Source) -> dict[str, Any] | None:
+def _table(project: _SettingLocation) -> dict[str, Any] | None:
     try:
         table = _read(project).get("tool", {}).get("statemigrate")
         return None if table is None else dict(table)
@@ -219,7 +219,7 @@ def _table(project: _Source) -> dict[str, Any] | None:
         raise _wrong("SM-CONFIG-003", project, f"{project.file} cannot be read: {error}") from error
 
 
-def _read(source: _Source) -> dict[str, Any]:
+def _read(source: _SettingLocation) -> dict[str, Any]:
     try:
         import tomllib
 
@@ -256,7 +256,7 @@ _PARTS: Mapping[str, tuple[type, str]] = {
 }
 
 
-def _checkpoints(source: _Source, given: Any) -> dict[str, NamedCheckpoint]:
+def _checkpoints(source: _SettingLocation, given: Any) -> dict[str, NamedCheckpoint]:
     if not isinstance(given, dict):
         raise _wrong("SM-CONFIG-004", source, f"checkpoints of {source.place} is {_CHECKPOINTS}.")
     found = {name: _checkpoint(source, name, value) for name, value in given.items()}
@@ -270,7 +270,7 @@ def _checkpoints(source: _Source, given: Any) -> dict[str, NamedCheckpoint]:
     return found
 
 
-def _checkpoint(source: _Source, name: str, given: Any) -> NamedCheckpoint:
+def _checkpoint(source: _SettingLocation, name: str, given: Any) -> NamedCheckpoint:
     place = f"checkpoints.{name} of {source.place}"
     parts = {"path": given} if isinstance(given, str) else given
     if not isinstance(parts, dict) or "path" not in parts:
@@ -293,7 +293,7 @@ def _checkpoint(source: _Source, name: str, given: Any) -> NamedCheckpoint:
     return NamedCheckpoint(name, **{**parts, "code": tuple(parts.get("code", ()))})
 
 
-def _check(source: _Source, name: str, value: Any) -> None:
+def _check(source: _SettingLocation, name: str, value: Any) -> None:
     if name not in _KINDS:
         known = ", ".join(each.name for each in fields(Configuration))
         raise _wrong(
@@ -319,5 +319,5 @@ def _check(source: _Source, name: str, value: Any) -> None:
         )
 
 
-def _wrong(code: str, source: _Source, summary: str) -> ConfigurationError:
+def _wrong(code: str, source: _SettingLocation, summary: str) -> ConfigurationError:
     return ConfigurationError(code, summary, path=str(source.path))

@@ -199,7 +199,7 @@ def change(  # noqa: PLR0913 - all but four by name
 
 
 @dataclass(frozen=True)
-class _Found:
+class _StoreFormat:
     """What a script of a store records: its value, of an operator's state the key, and notes."""
 
     value: Format
@@ -233,7 +233,7 @@ def baseline(
     found = _in_files(checkpoint, scripts, store, project)
     if found is None:
         chosen = _in_state(checkpoint, scripts, store, project)
-        found = {name: _Found(_only_format(name, each)) for name, each in chosen.items()}
+        found = {name: _StoreFormat(_only_format(name, each)) for name, each in chosen.items()}
     return tuple(_written(folder, scripts, name, each, message) for name, each in found.items())
 
 
@@ -244,7 +244,7 @@ def baseline_of(folder: ScriptFolder, name: str, store: OperatorStore) -> NewScr
 
 def _in_files(
     checkpoint: str | Path, scripts: Survey, store: str | None, project: Project
-) -> Mapping[str, _Found] | None:
+) -> Mapping[str, _StoreFormat] | None:
     """What the files alone tell; None where they do not tell it."""
     there, is_all = stores_in_files(checkpoint, project.stores, project.operator)
     if store is not None and store in there:
@@ -264,10 +264,10 @@ def _in_state(
         return dict(_chosen(scripts, state, store))
 
 
-def _described(store: OperatorStore) -> _Found:
+def _described(store: OperatorStore) -> _StoreFormat:
     # No script changes the keys of a join: both sides would have to change alike.
     key = None if store.is_join else struct_from_json(store.key)
-    return _Found(struct_from_json(store.value), key, notes_on(store))
+    return _StoreFormat(struct_from_json(store.value), key, notes_on(store))
 
 
 def _chosen(scripts: Survey, state: State, store: str | None) -> Iterator[tuple[str, StoredStore]]:
@@ -293,7 +293,7 @@ def _only_format(store: str, stored: StoredStore) -> Format:
 
 
 def _written(
-    folder: ScriptFolder, scripts: Survey, store: str, found: _Found, message: str
+    folder: ScriptFolder, scripts: Survey, store: str, found: _StoreFormat, message: str
 ) -> NewScript:
     path = folder.new(
         store,

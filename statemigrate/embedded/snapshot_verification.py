@@ -188,7 +188,7 @@ class Proving:
     def __init__(self, layout: Layout, working: Path) -> None:
         self._layout = layout
         self._working = working
-        self._readings: dict[int, _Reading] = {}
+        self._readings: dict[int, _SnapshotCopy] = {}
         self._later: dict[int, int] = {}
         self._version = -1
         # A query is ended from another thread than its batches run in.
@@ -217,7 +217,7 @@ class Proving:
             self._end(number)
         if number not in self._readings and self._should_read(number, state):
             copy = self._working / f"partition-{number}-copy-{uuid.uuid4().hex}"
-            self._readings[number] = _Reading(state, self._layout.partition(number), copy)
+            self._readings[number] = _SnapshotCopy(state, self._layout.partition(number), copy)
 
     def read(self, milliseconds: float = 0.0) -> None:
         """Read a sixty-fourth of each snapshot, and more as long as these milliseconds last."""
@@ -257,7 +257,7 @@ class Proving:
             return False
         return is_wanted(state) and self._version >= self._later.get(number, 0)
 
-    def _step(self, number: int, reading: _Reading) -> None:
+    def _step(self, number: int, reading: _SnapshotCopy) -> None:
         try:
             reading.step()
         except CorruptFileError as error:
@@ -288,7 +288,7 @@ class Proving:
 
 
 @dataclass
-class _Reading:
+class _SnapshotCopy:
     """One snapshot being read, in a copy of its own whose files are second names."""
 
     state: PartitionState

@@ -32,7 +32,7 @@ from statemigrate.state import applied_by
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _DeployedScript:
     store: str
     revision: str
     checksum: str
@@ -94,7 +94,7 @@ def copy_findings(found: Survey, directory: Path) -> Iterator[Finding]:
 _CHECKSUM = re.compile("[0-9a-f]{64}")
 
 
-def _squashed_into(entry: _Entry, scripts: Iterable[Script]) -> Script | None:
+def _squashed_into(entry: _DeployedScript, scripts: Iterable[Script]) -> Script | None:
     """The script that an applied one was squashed into."""
     return next(
         (
@@ -106,17 +106,17 @@ def _squashed_into(entry: _Entry, scripts: Iterable[Script]) -> Script | None:
     )
 
 
-def _entries(applied: Applied) -> Iterator[_Entry]:
+def _entries(applied: Applied) -> Iterator[_DeployedScript]:
     for store, checksums in sorted(applied.items()):
         for revision, checksum in sorted(checksums.items()):
-            yield _Entry(store, revision, checksum)
+            yield _DeployedScript(store, revision, checksum)
 
 
 def _placed(found: Survey) -> Iterator[Script]:
     return (script for script in found.scripts if None not in found.places[str(script.path)])
 
 
-def _edited(entry: _Entry, script: Script, source: str) -> Finding:
+def _edited(entry: _DeployedScript, script: Script, source: str) -> Finding:
     return Finding(
         "applied",
         "the script was edited after it was applied",
@@ -133,7 +133,7 @@ def _edited(entry: _Entry, script: Script, source: str) -> Finding:
     )
 
 
-def _gone(entry: _Entry, source: str, found: Survey) -> Finding:
+def _gone(entry: _DeployedScript, source: str, found: Survey) -> Finding:
     here = [revision for store, revision in found.places.values() if store == entry.store]
     return Finding(
         "applied",

@@ -33,7 +33,7 @@ Value = dict[str, Any]
 
 def function_of(expression: Expression, name: str) -> Callable[[Value], Value]:
     """The function of one value that an expression is, called ``name``."""
-    return _Source().function(expression, name)
+    return _FunctionSource().function(expression, name)
 
 
 def parts_of(value: str | None, separator: str, count: int) -> list[str | None]:
@@ -66,7 +66,7 @@ def inner(expression: Expression) -> tuple[Expression, ...]:  # one a kind
     return ()
 
 
-class _Source:
+class _FunctionSource:
     """One function being written: its lines, and the constants that they name."""
 
     def __init__(self) -> None:

@@ -70,7 +70,7 @@ def read_stores(
     batch = checkpoint.last_batch()
     if batch is None:
         return CommittedStores({}, frozenset())
-    reading = _Reading(checkpoint, batch, accepted)
+    reading = _StoredFamilies(checkpoint, batch, accepted)
     found = {
         store: reading.facts(store, lineages.get(store), record.get(store, StoreRecord()))
         for store in stores
@@ -88,7 +88,7 @@ def forgotten_families(
 
     Parameters as for `read_stores`. Raises `CheckpointError` before the first batch.
     """
-    reading = _Reading(checkpoint, checkpoint.committed_batch(), accepted)
+    reading = _StoredFamilies(checkpoint, checkpoint.committed_batch(), accepted)
     stores = dict.fromkeys([*record, *map(store_of, reading.variables), *lineages])
     return tuple(
         family
@@ -97,7 +97,7 @@ def forgotten_families(
     )
 
 
-class _Reading:
+class _StoredFamilies:
     def __init__(self, checkpoint: SparkCheckpoint, batch: int, accepted: Collection[str]) -> None:
         self._checkpoint = checkpoint
         self._batch = batch

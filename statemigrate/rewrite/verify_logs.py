@@ -168,7 +168,7 @@ class _Derived:
         ]
         return tried[0] if all(tried) else []
 
-    def _entries_differ(self, before: _Entry, after: _Entry) -> list[str]:
+    def _entries_differ(self, before: _OffsetJson, after: _OffsetJson) -> list[str]:
         last = _entry(self.old.get(f"offsets/{self.batch}"))
         metadata = {**before.metadata, "conf": {**last.conf, **self.record.settings}}
         if self.record.watermark is not None:
@@ -241,7 +241,7 @@ def _compared(name: str, differences: list[str], asked: list[str]) -> Found:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _OffsetJson:
     """An entry of the offset log, as its JSON has it."""
 
     version: str
@@ -263,9 +263,9 @@ class _Entry:
         return {str(number): each for number, each in enumerate(self.lines)}
 
 
-def _entry(data: bytes) -> _Entry:
+def _entry(data: bytes) -> _OffsetJson:
     version, metadata, *lines = data.decode().split("\n")
-    return _Entry(version, parse_json(metadata), tuple(lines))
+    return _OffsetJson(version, parse_json(metadata), tuple(lines))
 
 
 def _versions(files: Files, name: str) -> Iterator[bytes]:

@@ -164,7 +164,7 @@ class Survey:
 
 def survey(versions: Path) -> Survey:
     """Read all scripts in ``versions``: nothing wrong with one hides what is wrong with another."""
-    found = _Reading()
+    found = _FolderContent()
     found.load(script_files(versions))
     found.read()
     found.compare_stores()
@@ -182,7 +182,7 @@ def survey(versions: Path) -> Survey:
 
 
 @dataclass
-class _Reading:
+class _FolderContent:
     places: dict[str, StoreAndRevision] = field(default_factory=dict)
     follows: dict[str, str | None] = field(default_factory=dict)
     scripts: list[Script] = field(default_factory=list)
@@ -253,7 +253,7 @@ class _Reading:
         self.broken.add(store)
 
 
-def _placed(found: _Reading, error: StatemigrateError, store: str | None) -> Fault:
+def _placed(found: _FolderContent, error: StatemigrateError, store: str | None) -> Fault:
     data = error.data
     if data.get("path"):
         return Fault(store, (data["path"],), error)

@@ -55,7 +55,7 @@ class ChangelogRecords:
 
 
 @dataclass
-class _Found:
+class _RecordOffsets:
     """Where records are in a buffer."""
 
     kinds: list[int] = field(default_factory=list)
@@ -87,7 +87,7 @@ def read_records(pieces: Iterator[bytes], *, typed: bool, most: int) -> Iterator
         if is_ended and piece:
             raise ValueError("more after the end of the records")
         buffer += piece
-        found = _Found()
+        found = _RecordOffsets()
         while not found.is_last:
             found = _whole_records(buffer, found.end, typed=typed, most=most)
             if not found.keys:
@@ -135,9 +135,9 @@ def corrupt(path: str, error: Exception) -> CorruptFileError:
     )
 
 
-def _whole_records(data: bytearray, at: int, *, typed: bool, most: int) -> _Found:
+def _whole_records(data: bytearray, at: int, *, typed: bool, most: int) -> _RecordOffsets:
     """The next records that are there to their ends. Raises ValueError for what is none."""
-    found = _Found()
+    found = _RecordOffsets()
     unpack, size, before = _LENGTH.unpack_from, len(data), int(typed)
     kind = PUT
     while at + before + (0 if typed else 4) <= size and len(found.kinds) < _MANY:

@@ -211,7 +211,7 @@ def compiled_reader(record: Record) -> Callable[[bytes], dict[str, Any]]:
     source = GeneratedSource(**KNOWN)
     with source.function("def read(data):"):
         source.line("p = 0")
-        _Reading(source, 0).read(record, "value")
+        _ReadingLines(source, 0).read(record, "value")
         source.line("if p != len(data): raise ValueError")
         source.line("return value")
     read: Callable[[bytes], dict[str, Any]] = source.compiled("read")
@@ -228,7 +228,7 @@ def compiled_row_reader(record: Record, columns: Columns) -> Callable[[bytes], t
         source.line("p = 0")
         values = {field.name: source.name("v") for field in record.fields}
         for field in record.fields:
-            _Reading(source, 1).read(field.type, values[field.name])
+            _ReadingLines(source, 1).read(field.type, values[field.name])
         source.line("if p != len(data): raise ValueError")
         for name, converter in columns:
             source.convert(values[name], converter)
@@ -237,7 +237,7 @@ def compiled_row_reader(record: Record, columns: Columns) -> Callable[[bytes], t
     return read
 
 
-class _Reading:
+class _ReadingLines:
     """Writes the lines that read values, ``depth`` types within the function's own."""
 
     def __init__(self, source: GeneratedSource, depth: int) -> None:
@@ -262,13 +262,13 @@ class _Reading:
                 read_leaf(self._source, node, target)
 
     @property
-    def _inner(self) -> _Reading:
-        return _Reading(self._source, self._depth + 1)
+    def _inner(self) -> _ReadingLines:
+        return _ReadingLines(self._source, self._depth + 1)
 
     def _read_by_function(self, node: Node, target: str) -> None:
         name = self._source.name("f")
         with self._source.function(f"def {name}(data, p):"):
-            _Reading(self._source, 0).read(node, "value")
+            _ReadingLines(self._source, 0).read(node, "value")
             self._source.line("return value, p")
         self._source.line(f"{target}, p = {name}(data, p)")
 
