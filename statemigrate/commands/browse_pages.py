@@ -13,6 +13,7 @@ from statemigrate.commands.diff import StoreDiff, diff_of
 from statemigrate.errors import StatemigrateError, rows_hidden
 from statemigrate.formats import json_text, plain_rows
 from statemigrate.inspect import Bar, BarPart, counted, rendered, utc_time
+from statemigrate.native import is_missing
 from statemigrate.state import FAILURE_COLUMNS, StateTable, StateTables
 
 if TYPE_CHECKING:
@@ -90,6 +91,14 @@ class StoreCounts:
 
 
 @dataclass(frozen=True)
+class UnreadStore:
+    """A store whose rows cannot be read, and why."""
+
+    name: str
+    error: StatemigrateError
+
+
+@dataclass(frozen=True)
 class PageTable:
     """A table on a page: its columns, and cells as texts."""
 
@@ -109,9 +118,19 @@ class Browsing:
     _counts: dict[tuple[int, str], StoreCounts] = field(default_factory=dict)
 
     def overview(self, state: StateTables) -> str:
-        """All stores: their sizes, and what is migrated."""
-        counts = [self.counts(state, name) for name in state.stores]
-        return self._page(state, "State", counts=counts, internal=list(state.internal))
+        """All stores: their sizes, and what is migrated; or why one cannot be read."""
+        counts: list[StoreCounts] = []
+        unread: list[UnreadStore] = []
+        for name in state.stores:
+            try:
+                counts.append(self.counts(state, name))
+            except StatemigrateError as error:
+                if is_missing(error):
+                    # A running query may have removed it; whoever asked looks again.
+                    raise
+                unread.append(UnreadStore(name, error))
+        internal = list(state.internal)
+        return self._page(state, "State", counts=counts, unread=unread, internal=internal)
 
     def store(self, state: StateTables, name: str, key: Sequence[str] = ()) -> str:
         """One store: its keys by partition, its first rows, or the rows and the life of a key."""
@@ -201,6 +220,7 @@ class Browsing:
                 **empty,
                 "browsing": self,
                 "internal": [],
+                "unread": [],
                 "sections": None,
                 "words": [],
                 "searched": False,

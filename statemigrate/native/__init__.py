@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         backfill_status,
         planned_backfill,
     )
-    from statemigrate.native.checkpoint import SparkCheckpoint
+    from statemigrate.native.checkpoint import SparkCheckpoint, entries_at
     from statemigrate.native.chunks import (
         ADOPTIONS,
         CONTROL,
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from statemigrate.native.functions import ENVELOPE, MigratedFunction
     from statemigrate.native.listing import (
         Listing,
-        check_listed,
         column_families,
         read_listing,
         schemas_until,
@@ -122,7 +121,7 @@ else:
             "backfill_planning": "BackfillPlan OlderFamilies plan_backfill",
             "backfill_listener": "BackfillFigures BackfillListener",
             "backfill_progress": "BackfillStatus PlannedBackfill backfill_status planned_backfill",
-            "checkpoint": "SparkCheckpoint",
+            "checkpoint": "SparkCheckpoint entries_at",
             "chunks": (
                 "ADOPTIONS CONTROL MADE BackfillLimits ChunkFiles PlanRecord chunks_of "
                 "folder_of paged_in within_checkpoint"
@@ -143,7 +142,7 @@ else:
             ),
             "feeder": "before_first_batch",
             "functions": "ENVELOPE MigratedFunction",
-            "listing": "Listing check_listed column_families read_listing schemas_until",
+            "listing": "Listing column_families read_listing schemas_until",
             "moved": "check_readable readable_uri uri_of",
             "older_families": "lineage_of older_families unknown_family unscripted",
             "operators": "PAGES Operator Which is_name is_pages name_in pages_name several",

@@ -70,14 +70,17 @@ class VariableTypes:
     user_key: StructType | None
 
 
-def entries_at(files: Files, batch: int) -> list[OperatorEntry]:
+def entries_at(files: Files, batch: int, *, as_listed: bool = True) -> list[OperatorEntry]:
     """The metadata of all operators as of a batch, by number.
 
-    Raises `CheckpointError` where they are missing or not understood.
+    With variables that Spark does not list where not ``as_listed``. Raises `CheckpointError` where
+    metadata are missing or not understood.
     """
     numbers = sorted(batches_in(names_in(files, "state")))
     conf = _Pinned(files, batch)
-    return [read_operator_entry(files, each, batch, conf)[0] for each in numbers]
+    return [
+        read_operator_entry(files, each, batch, conf, as_listed=as_listed)[0] for each in numbers
+    ]
 
 
 def metadata_without(files: Files, batch: int) -> dict[str, bytes]:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.checkpoint.logs import batches_in, codec_of, names_in, read_commit, read_entry
-from statemigrate.checkpoint.operators import DEFAULT, is_internal, parse_schemas
+from statemigrate.checkpoint.operators import SCHEMAS, schema_batches
 from statemigrate.checkpoint.stores import rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError
 from statemigrate.files import Files, PathOrFiles, open_files, parse_json, whole_number
 
 _OPERATOR = "transformWithState"
-_METADATA, _SCHEMAS = "_metadata/v2", "_stateSchema/default"
+_METADATA = "_metadata/v2"
 
 
 @dataclass(frozen=True)
@@ -154,22 +154,17 @@ def check_listed(
     """
     files = open_files(checkpoint)
     if read_listing(files, batch, operator, begun=False).may_have(variable):
-        raise not_listed(files, batch, variable)
-
-
-def not_listed(files: Files, batch: int, variable: str) -> CheckpointError:
-    """The error for a variable that may be full, and that Spark does not list for ``batch``."""
-    return CheckpointError(
-        "SM-STATE-024",
-        f"family {variable} in {files.location} cannot be read yet: a killed batch was run "
-        "again by other code than had begun it",
-        expected=f"{variable} among the variables that Spark lists for batch {batch}",
-        found="it is in a schema file alone, where Spark's reader does not look",
-        next_action="stop the query and start it again: the next batch that it commits lists "
-        "the family; its values are in the state meanwhile, and the query reads them",
-        path=files.location,
-        family=variable,
-    )
+        raise CheckpointError(
+            "SM-STATE-024",
+            f"family {variable} in {files.location} cannot be backfilled yet: a killed batch was "
+            "run again by other code than had begun it",
+            expected=f"{variable} among the variables that Spark lists for batch {batch}",
+            found="it is in a schema file alone, where Spark's reader does not look",
+            next_action="stop the query and start it again: the next batch that it commits lists "
+            "the family; its values are in the state meanwhile, and the query reads them",
+            path=files.location,
+            family=variable,
+        )
 
 
 def was_run_again(files: Files, operator: int) -> bool:
@@ -180,7 +175,7 @@ def was_run_again(files: Files, operator: int) -> bool:
     folder = f"state/{operator}"
     runs = batches_in(names_in(files, f"{folder}/{_METADATA}"))
     written: dict[int, set[str]] = {}
-    for name, batch in _schema_files(files, f"{folder}/{_SCHEMAS}").items():
+    for name, batch in schema_batches(files, operator).items():
         run = max((each for each in runs if each <= batch), default=None)
         if run is not None:
             written.setdefault(run, set()).add(name)
@@ -190,25 +185,9 @@ def was_run_again(files: Files, operator: int) -> bool:
     )
 
 
-def unlisted_variables(files: Files, operator: int, listing: Listing) -> frozenset[str]:
-    """What code that has run a batch again declared, and Spark does not list.
-
-    Raises `CheckpointError` for a schema file that is not what Spark writes.
-    """
-    folder = f"{files.location}/state/{operator}/{_SCHEMAS}"
-    names = {
-        family.name
-        for each in listing.reruns
-        for family in parse_schemas(each.data, f"{folder}/{each.name}")
-    }
-    own = frozenset(each for each in names if each != DEFAULT and not is_internal(each))
-    return own - listing.variables
-
-
 def schemas_until(files: Files, operator: int, batch: int) -> list[str]:
     """The schema files of an operator up to a batch, those too that no metadata name."""
-    folder = f"state/{operator}/{_SCHEMAS}"
-    found = _schema_files(files, folder)
+    folder, found = SCHEMAS.format(operator), schema_batches(files, operator)
     return [f"{folder}/{name}" for name in sorted(found) if found[name] <= batch]
 
 
@@ -222,7 +201,7 @@ def read_listing(
     """
     files = open_files(checkpoint)
     names = names_in(files, "state") if operator is None else [str(operator)]
-    found = [_listing(files, f"state/{name}", batch, begun=begun) for name in names]
+    found = [_listing(files, name, batch, begun=begun) for name in names]
     return _merged([each for each in found if each is not None])
 
 
@@ -249,15 +228,16 @@ def _merged(listings: list[Listing]) -> Listing:
 
 
 def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing | None:
-    runs = batches_in(names_in(files, f"{operator}/{_METADATA}"))
+    folder = f"state/{operator}/{_METADATA}"
+    runs = batches_in(names_in(files, folder))
     committed = [run for run in runs if run <= batch]
-    documents = {run: _document(files, f"{operator}/{_METADATA}/{run}") for run in committed}
+    documents = {run: _document(files, f"{folder}/{run}") for run in committed}
     own_documents = {run: each for run, each in documents.items() if _is_ours(each)}
     if not own_documents:
         return None
     newest = max(own_documents)
     variables = {run: _variables(each) for run, each in own_documents.items()}
-    schemas = _Schemas(files, f"{operator}/{_SCHEMAS}", own_documents)
+    schemas = _Schemas(files, operator, own_documents)
     last = None if begun else batch
     return Listing(
         variables.pop(newest),
@@ -272,9 +252,10 @@ def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing
 class _Schemas:
     """An operator's schema files, by the runs of the query in which they were written."""
 
-    def __init__(self, files: Files, directory: str, runs: Mapping[int, dict[str, Any]]) -> None:
-        self._files, self._directory, self._runs = files, directory, runs
-        self._batches = _schema_files(files, directory)
+    def __init__(self, files: Files, operator: str, runs: Mapping[int, dict[str, Any]]) -> None:
+        self._files, self._runs = files, runs
+        self._directory = SCHEMAS.format(operator)
+        self._batches = schema_batches(files, operator)
 
     def own(self, run: int) -> frozenset[str]:
         """What the metadata of a run name of its first batch; the rest is of runs before it."""
@@ -304,14 +285,9 @@ def begun_schemas(checkpoint: PathOrFiles, committed: int) -> set[str]:
     return {
         name
         for operator in names_in(files, "state")
-        for name, batch in _schema_files(files, f"state/{operator}/{_SCHEMAS}").items()
+        for name, batch in schema_batches(files, operator).items()
         if batch > committed
     }
-
-
-def _schema_files(files: Files, directory: str) -> dict[str, int]:
-    batches = {name: _batch_of(name) for name in names_in(files, directory)}
-    return {name: batch for name, batch in batches.items() if batch is not None}
 
 
 def _batch_of(name: str) -> int | None:

@@ -1,9 +1,8 @@
 """Families whose values a reader of the state would leave out, or show beside newer ones.
 
 A batch that was killed runs again with other code: Spark keeps the list of the code that had begun
-the batch. It lacks what the other code has made, or has what the other code did not see. Or code
-without statemigrate runs on migrated state: Spark forgets what that code does not declare. The
-values stay in the state each time.
+the batch, which has what the other code did not see. Or code without statemigrate runs on migrated
+state: Spark forgets what that code does not declare. The values stay in the state each time.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from statemigrate.native.deployment_check import StoreRecord, read_record
 from statemigrate.native.listing import (
     Listing,
     column_families,
-    not_listed,
     read_listing,
-    unlisted_variables,
     was_run_again,
 )
 from statemigrate.native.operators import is_pages
@@ -53,15 +50,10 @@ def hidden_families(
     """
     if not kind_of(operator.name).has_variables or not provider_of(shape.conf).has_families:
         return
-    again: frozenset[str] = frozenset()
     if was_run_again(files, operator.number):
         listing = read_listing(files, shape.batch, operator.number, begun=False)
-        again = unlisted_variables(files, operator.number, listing)
-        for name in sorted(again):
-            if store in (None, store_of(name)):
-                yield not_listed(files, shape.batch, name)
         yield from _passed_over(files, shape, operator, store, listing)
-    yield from _forgotten(files, shape, operator, store, again)
+    yield from _forgotten(files, shape, operator, store)
 
 
 def _passed_over(
@@ -88,13 +80,12 @@ def _forgotten(
     shape: CheckpointShape,
     operator: OperatorShape,
     store: str | None,
-    again: frozenset[str],
 ) -> Iterator[CheckpointError]:
-    """Errors for families that only the database has, without those of a batch run ``again``."""
+    """Errors for families that only the database has."""
     there = column_families(files, shape.batch, operator.number) or frozenset()
     listed = {family.name for each in operator.stores for family in each.families}
     stores = {store_of(name) for name in listed}
-    for name in sorted(there - listed - again):
+    for name in sorted(there - listed):
         is_migrated = store_of(name) in stores or revision_in(name) or is_pages(name)
         if is_internal(name) or not is_migrated or store not in (None, store_of(name)):
             continue

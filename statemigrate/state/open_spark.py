@@ -16,7 +16,7 @@ from statemigrate.deployment import (
 )
 from statemigrate.files import Remembered
 from statemigrate.migration import Lineage
-from statemigrate.native import StoreRecord, check_listed, read_record, read_stores, several
+from statemigrate.native import StoreRecord, read_record, read_stores, several
 from statemigrate.state.project import Project
 from statemigrate.state.spark import CombinedState, OperatorState, SparkState
 from statemigrate.state.spark_operators import OperatorRows, StructValues
@@ -48,7 +48,7 @@ def open_spark_state(
         _check_alone(reader, project.operator, lineages)
         pages = Pages(reader, batch, lineages)
         return PagedState(checkpoint, files, batch, pages, CombinedState(pages, operators), found)
-    main = _main(reader, batch, lineages, project, is_needed=not found)
+    main = _main(reader, lineages, project, is_needed=not found)
     operator_state: OperatorState = (
         operators if main is None else CombinedState(main, operators) if found else main
     )
@@ -81,7 +81,6 @@ def _operator_stores(
 
 def _main(
     reader: StoredCheckpoint,
-    batch: int,
     lineages: Mapping[str, Lineage],
     project: Project,
     *,
@@ -95,8 +94,7 @@ def _main(
         return Envelopes(reader.path, envelopes, lineages, project.targets)
     fitting = [each for each in reader.operators() if operator in (None, each.id)]
     if is_needed or any(each.is_processor for each in fitting):
-        number = operator if isinstance(operator, int) else None
-        return Variables(reader, batch, lineages, number)
+        return Variables(reader, lineages)
     return None
 
 
@@ -104,19 +102,15 @@ def _main(
 
 
 class Variables:
-    """See `statemigrate.state.spark.Kept`; ``reader`` reads the last committed ``batch``."""
+    """See `statemigrate.state.spark.Kept`; ``reader`` reads a committed batch."""
 
     def __init__(
         self,
         reader: StoredCheckpoint,
-        batch: int,
         lineages: Mapping[str, Lineage],
-        operator: int | None = None,
     ) -> None:
         self._reader = reader
-        self._batch = batch
         self._lineages = lineages
-        self._operator = operator
         self._variables = reader.variables()
 
     def key_of(self, store: str) -> StructType:  # noqa: ARG002 - all are grouped by one key
@@ -138,15 +132,9 @@ class Variables:
         }
 
     def rows(self, family: StoredFamily) -> UserRows | None:
-        """See `Kept`: None for one that Spark does not list, since it is still to be made.
-
-        Raises `CheckpointError` where it may have been made without being listed.
-        """
+        """See `Kept`: None for one that no code has declared, since it is still to be made."""
         variable = self._variables.get(family.name)
-        if variable is None:
-            check_listed(self._reader.files, self._batch, family.name, self._operator)
-            return None
-        return self._reader.rows(variable.name)
+        return None if variable is None else self._reader.rows(variable.name)
 
     def value_of(self, family: StoredFamily) -> StructValues:
         """See `Kept`."""

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint import CommittedState, OperatorFamily
-from statemigrate.checkpoint.operators import GROUP_STATE, OperatorShape
+from statemigrate.checkpoint.operators import GROUP_STATE, OperatorEntry, OperatorShape
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Remembered, files_to_read
-from statemigrate.native import SparkCheckpoint, Which
+from statemigrate.native import SparkCheckpoint, Which, entries_at
 from statemigrate.state.user_rows import UserRows
 
 if TYPE_CHECKING:
@@ -108,6 +108,10 @@ class StoredCheckpoint(SparkCheckpoint):
             return StructType.fromJson(envelopes.key)
         variable = next(iter(self.variables().values()), None)
         return StructType() if variable is None else self.types(variable).key
+
+    def _entries(self, batch: int | None = None) -> list[OperatorEntry]:
+        at = self._chosen_batch if batch is None else batch
+        return entries_at(self.files, at, as_listed=False)
 
     def _families_of(self, operator: int) -> list[OperatorFamily]:
         (shape,) = (each for each in self._shapes if each.number == operator)

@@ -328,7 +328,7 @@ class SimulatedState:
         self._reader = Reader(self.checkpoint)
         self.batch = self._reader.committed_batch()
         lineages: dict[str, Lineage] = {STORE: query.lineage}
-        self._variables = Variables(self._reader, self.batch, lineages)  # type: ignore[arg-type]
+        self._variables = Variables(self._reader, lineages)  # type: ignore[arg-type]
 
     @property
     def stores(self) -> Any:

@@ -53,12 +53,12 @@ if TYPE_CHECKING:
         entry_of,
         is_at,
         is_local,
-        known_variables,
         operator_files,
         operator_names,
         parse_operator,
         parse_properties,
     )
+    from statemigrate.checkpoint.operators.reruns import SCHEMAS, known_variables, schema_batches
     from statemigrate.checkpoint.operators.schemas import (
         FamilySchema,
         JavaReader,
@@ -106,9 +106,10 @@ else:
             ),
             "metadata": (
                 "FIRST_METADATA LARGEST OperatorEntry OperatorFile StoreEntry entry_of is_at "
-                "is_local known_variables operator_files operator_names parse_operator "
+                "is_local operator_files operator_names parse_operator "
                 "parse_properties"
             ),
+            "reruns": "SCHEMAS known_variables schema_batches",
             "schemas": (
                 "FamilySchema JavaReader java_text parse_schemas value_fields written_v2 written_v3"
             ),

@@ -31,6 +31,11 @@ from statemigrate.checkpoint.operators.metadata import (
     parse_properties,
     schema_uri_parts,
 )
+from statemigrate.checkpoint.operators.reruns import (
+    read_schema_file,
+    with_families,
+    with_reruns,
+)
 from statemigrate.checkpoint.operators.schemas import FamilySchema, parse_schemas
 from statemigrate.checkpoint.operators.shapes import (
     FamilyShape,
@@ -124,11 +129,18 @@ def read_operator(
 
 
 def read_operator_entry(
-    files: Files, number: int, batch: int, conf: Mapping[str, str], name: str | None = None
+    files: Files,
+    number: int,
+    batch: int,
+    conf: Mapping[str, str],
+    name: str | None = None,
+    *,
+    as_listed: bool = False,
 ) -> tuple[OperatorEntry, str]:
     """The metadata of an operator as of a batch, and the file that has them.
 
-    Raises `CheckpointError` where there is none and no ``name`` is given.
+    They have all variables, or ``as_listed`` those alone that Spark's own reader knows. Raises
+    `CheckpointError` where there is no file and no ``name`` is given.
     """
     folder = f"state/{number}/_metadata"
     changes = [each for each in batches_in(names_in(files, f"{folder}/v2")) if each <= batch]
@@ -146,6 +158,8 @@ def read_operator_entry(
             next_action="restore the file from a copy of the checkpoint",
             path=f"{files.location}/{path}",
         )
+    if changes and not as_listed and kind_of(entry.name).has_variables:
+        entry = with_reruns(files, entry, max(changes), batch)
     return entry, path
 
 
@@ -161,10 +175,12 @@ def read_schema_files(
 
     Raises `CheckpointError` where a file is missing or not understood.
     """
-    return [
+    found = [
         parse_schemas(_content(files, path, entry), f"{files.location}/{path}")
         for path in schema_files(entry, store)
     ]
+    reruns = [read_schema_file(files, path) for path in store.reruns]
+    return [*found[:-1], with_families(found[-1], reruns)]
 
 
 def schema_files(entry: OperatorEntry, store: StoreEntry) -> list[str]:

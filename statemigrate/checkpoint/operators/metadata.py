@@ -93,20 +93,6 @@ def operator_files(files: Files) -> list[OperatorFile]:
     return found
 
 
-def known_variables(files: Files) -> frozenset[str] | None:
-    """The state variables that any batch of the query was planned with; None if some are unknown.
-
-    Raises `CheckpointError` for metadata that are not understood.
-    """
-    # All there are: Spark before 4.0 has noted of none what it is.
-    operators = set(batches_in(names_in(files, "state")))
-    described = operator_files(files)
-    reported = {int(each.path.split("/")[1]): each.variables for each in described}
-    if operators != set(reported) or any(each.variables is None for each in described):
-        return None
-    return frozenset(name for each in described for name in each.variables or ())
-
-
 def operator_names(files: Files) -> dict[int, str]:
     """Spark's names of the query's stateful operators, by number; none of a query without state.
 
@@ -215,13 +201,15 @@ class StoreEntry:
     """A store of an operator: ``schemas`` are the URIs of its schema files, oldest first.
 
     ``prefix_columns`` is how many columns of a key are its prefix; version 2 has 0, and says it in
-    the schema file.
+    the schema file. ``reruns`` are schema files that the metadata do not name, below the
+    checkpoint: of code that ran a batch again which other code had begun.
     """
 
     name: str
     prefix_columns: int
     partitions: int
     schemas: tuple[str, ...] = ()
+    reruns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

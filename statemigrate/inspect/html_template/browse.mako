@@ -79,6 +79,9 @@ ${whole(*each)}
 % endif
 </th><td class="number" data-label="Rows">${f"{each.rows:,}"}</td><td class="number" data-label="Partitions">${len(each.partitions)}</td><td class="number" data-label="Files">${size(each.size)}</td><td class="number" data-label="Left to migrate">${f"{each.left:,}"}</td></tr>
 % endfor
+% for each in unread:
+<tr><th scope="row"><a href="${browsing.link("store", name=each.name, batch=state.batch)}"><bdi dir="ltr">${each.name}</bdi></a></th><td colspan="4">Cannot be read: ${each.error.headline}</td></tr>
+% endfor
 </tbody>
 </table>
 </div>

@@ -12,7 +12,14 @@ PROPERTIES = json.dumps(
 )
 OPERATOR = {
     "operatorInfo": {"operatorId": 0, "operatorName": "transformWithStateExec"},
-    "stateStoreInfo": [],
+    "stateStoreInfo": [
+        {
+            "storeName": "default",
+            "numColsPrefixKey": 0,
+            "numPartitions": 2,
+            "stateSchemaFilePaths": ["file:/c/state/0/_stateSchema/default/0_0"],
+        }
+    ],
     "operatorPropertiesJson": PROPERTIES,
 }
 
@@ -81,5 +88,5 @@ def test_a_target_that_is_no_revision(run, native):
 def test_what_is_right_gets_as_far_as_the_state(run, native):
     # Which this checkpoint lacks: nothing is wrong with the words.
     error = run("get", "auctions", "1", "--checkpoint", native, code=1).stderr
-    assert "[SM-CHECKPOINT-010]" in error
-    assert "operator 0 with 0 stores" in error
+    assert "[SM-CHECKPOINT-013]" in error
+    assert "state/0/_stateSchema/default/0_0 does not say what" in error

@@ -154,7 +154,7 @@ def test_a_variable_that_may_be_full_and_is_not_listed_is_never_read_as_empty(tm
     schema(tmp_path, "0_x", "a")
     schema(tmp_path, "0_y", "a", "a@12")
     check_listed(str(tmp_path), 0, "a@34")
-    with pytest.raises(CheckpointError, match=r"family a@12 in .* cannot be read yet"):
+    with pytest.raises(CheckpointError, match=r"family a@12 in .* cannot be backfilled yet"):
         check_listed(str(tmp_path), 0, "a@12")
 
 

@@ -10,7 +10,7 @@ from support.ways_back import MIDDLE, Command, Figures, Ways, WrongError, failur
 
 from statemigrate.native import adoption as commands
 from statemigrate.native.listing import Listing
-from statemigrate.native.startup_stored import _Reading
+from statemigrate.native.startup_stored import _StoredFamilies
 
 HISTORIES = 16
 BOTH = (("k0", "k1"),)
@@ -40,7 +40,7 @@ def test_forgetting_that_is_only_looked_for_in_metadata_is_found(tmp_path, monke
     many = replace(PLAIN, batches=BOTH * 4)
     story = Ways(True, (PLAIN, NEWER, many, many, replace(NEWER, control=False)))
     assert failure_of(tmp_path / "history", story) is None
-    monkeypatch.setattr(_Reading, "_unmentioned", lambda *_: {})
+    monkeypatch.setattr(_StoredFamilies, "_unmentioned", lambda *_: {})
     with pytest.raises(WrongError, match="started where values were forgotten"):
         play(tmp_path / "history", story)
 
