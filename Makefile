@@ -7,6 +7,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CODEC := $(VENV)/.codec
 
+# Compiled modules are written to `__pycache__` even where the environment forbids it: the tests start
+# hundreds of processes, each of which would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint wheel codec-wheel \
 	docs bench peers compat java chromium compiler postgres prometheus clean
 
@@ -37,7 +41,7 @@ $(VENV)/.integration: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[integration]'
 	touch $@
 
-# The tests that need a broker, a database or file systems; PART=2/3 is the second of three parts.
+# The tests that need a broker, a database or file systems; PART=2/6 is the second of six parts.
 integration: PROCESSES := 2
 integration: systems $(CODEC) $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration \

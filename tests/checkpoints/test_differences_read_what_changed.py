@@ -11,7 +11,7 @@ from statemigrate import open_state
 from statemigrate.checkpoint.stores.sorted_tables import SortedTable
 from statemigrate.files.local import LocalFiles
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 2)]
 
 KEYS, CHANGED = 20_000, 10
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

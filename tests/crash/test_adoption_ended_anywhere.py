@@ -107,6 +107,7 @@ def test_killed_anywhere_it_is_completed_by_the_next_run(tried, form):
         tried.completes()
 
 
+@pytest.mark.long(weight=1 / 15)
 @pytest.mark.parametrize("rule", RULES)
 def test_power_lost_anywhere_it_is_completed_by_the_next_run(tried, rule):
     for number in range(1 + len(rule) % EVERY, tried.operations() + 1, EVERY):
@@ -120,6 +121,7 @@ def test_power_lost_anywhere_it_is_completed_by_the_next_run(tried, rule):
         tried.completes()
 
 
+@pytest.mark.long(weight=1 / 15)
 @pytest.mark.parametrize(("form", "error"), [("full", errno.ENOSPC), ("fail once", errno.EIO)])
 def test_where_the_disk_fails_it_says_so_and_is_completed_later(tried, form, error):
     for number in range(1 + len(form) % EVERY, tried.operations() + 1, EVERY):

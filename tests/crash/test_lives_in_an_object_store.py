@@ -22,6 +22,8 @@ from statemigrate.embedded.layout import Layout
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import LocalFiles
 
+pytestmark = pytest.mark.long(weight=1 / 6)
+
 
 class StoppedError(BaseException):
     """The process is no more: nothing catches it, nothing it asks is answered."""

@@ -105,6 +105,7 @@ def is_taken(log, name):
     return name in log.taken
 
 
+@pytest.mark.long(weight=1 / 10)
 @pytest.mark.parametrize(
     ("scene", "owner", "name", "fault"),
     [

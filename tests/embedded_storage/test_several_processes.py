@@ -25,6 +25,8 @@ from statemigrate.embedded.processes import Waiting, shared_out
 from statemigrate.errors import CheckpointError, TransformError
 from statemigrate.state import embedded as embedded_blocks
 
+pytestmark = pytest.mark.long(weight=1 / 7)
+
 COUNT = 3_000
 SMALL = BackfillOptions(initial_rows=200, maximum_rows=400)
 

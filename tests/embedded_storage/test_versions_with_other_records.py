@@ -25,6 +25,8 @@ from statemigrate.preview.key_sample import KeySample
 from statemigrate.preview.pseudonyms import Pseudonyms
 from statemigrate.processor.keys import TupleKeyCodec
 
+pytestmark = pytest.mark.long(weight=1 / 5)
+
 KEY = Struct("email STRING, region INT").struct_type().jsonValue()
 CODEC = TupleKeyCodec(StructType.fromJson(KEY))
 PLACE = Struct("email STRING").struct_type()

@@ -19,7 +19,7 @@ from statemigrate import migrated, open_state, status
 from statemigrate.cli import main
 from statemigrate.errors import StartupError, ValueMismatchError
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 12)]
 KEYS, TOUCHED = 30, 12
 
 

@@ -69,6 +69,7 @@ def test_a_stopped_query_is_backfilled_to_the_end_and_goes_on(pipeline, scripts,
     assert [name for each in progress for name in each.retired] == ["tally"]
 
 
+@pytest.mark.long(weight=1 / 6)
 def test_it_may_be_interrupted_and_goes_on(pipeline, scripts, expected, monkeypatch):
     folder = scripts.write()
     pipeline.deploy(CentsTally())
@@ -113,6 +114,7 @@ def test_a_value_that_fails_stops_it_and_names_the_key(pipeline, scripts):
     assert pipeline.stored() == before
 
 
+@pytest.mark.long(weight=1 / 5)
 def test_quarantined_values_are_listed_exported_and_tried_again(
     pipeline, scripts, expected, tmp_path
 ):
@@ -163,6 +165,7 @@ def test_quarantined_values_are_listed_exported_and_tried_again(
     assert pipeline.stored() == expected.stored(CENTS, AMOUNTS)
 
 
+@pytest.mark.long(weight=1 / 5)
 def test_what_is_empty_is_retired_and_what_is_not_is_kept(pipeline, scripts, expected):
     folder = scripts.write()
     pipeline.deploy(CentsTally())
@@ -184,6 +187,7 @@ def test_what_is_empty_is_retired_and_what_is_not_is_kept(pipeline, scripts, exp
     assert pipeline.stored() == expected.stored(AMOUNTS)
 
 
+@pytest.mark.long(weight=1 / 6)
 def test_a_running_query_is_left_alone(pipeline, scripts):
     folder = scripts.write()
     running = pipeline.query(CentsTally()).start()
@@ -233,6 +237,7 @@ def test_what_would_fail_on_spark_s_own_state_is_listed(pipeline, scripts):
     assert (none.exit_code, none.stdout) == (0, "Nothing was left behind\n")
 
 
+@pytest.mark.long(weight=1 / 5)
 @pytest.mark.parametrize("engine", ["embedded", "native"])
 def test_a_first_script_is_written_from_what_the_state_holds(pipeline, tmp_path, engine):
     if engine == "native":

@@ -15,7 +15,7 @@ from statemigrate.errors import CheckpointError, LineageError, StartupError
 from statemigrate.native.adoption import adopt
 from statemigrate.native.versions import release_line
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 5)]
 # The workers import this module, without the folder of what tests share.
 needs_rows = pytest.mark.skipif(
     release_line(pyspark.__version__) < (4, 1), reason="PySpark 4.0 has pandas alone"

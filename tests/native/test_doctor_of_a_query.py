@@ -9,7 +9,7 @@ from tally import CentsTally, batch
 
 from statemigrate import doctor
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 2)]
 
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
 

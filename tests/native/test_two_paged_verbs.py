@@ -25,7 +25,7 @@ from statemigrate.errors import CheckpointError
 from statemigrate.files.open import open_files
 from statemigrate.pages.record import records
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 3)]
 KEYS, NAMES = 20, 7
 
 

@@ -8,7 +8,7 @@ from statemigrate.errors import CheckpointError, LineageError, ScriptError
 from statemigrate.formats import Struct
 from statemigrate.scripts import ScriptFolder
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 6)]
 
 
 @pytest.fixture

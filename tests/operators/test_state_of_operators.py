@@ -154,6 +154,7 @@ def test_status_counts_what_an_operator_keeps(checkpoint_of, spark):
     assert (store.store, store.in_target, store.left) == ("aggregation-0", 5, 0)
 
 
+@pytest.mark.long(weight=1 / 2)
 def test_scripts_that_do_not_fit_one_store_leave_the_others_alone(checkpoint_of, spark, tmp_path):
     folder = ScriptFolder.create(tmp_path / "m")
     folder.new("join-0.left", "of another query", new=Struct("x INT"), baseline=True)

@@ -1,7 +1,7 @@
 """Previews of queries whose pages are in leaves, on pages as they are and on other ones."""
 
 import pytest
-import split_code as code
+import split_pages_code as code
 from previewed_query import Query, fields, scripts_of, write_means
 
 from statemigrate import open_state

@@ -73,6 +73,7 @@ def named(function):
     return f"{function.__module__}:{function.__qualname__}"
 
 
+@pytest.mark.long(weight=1 / 2)
 def test_the_same_code_starts_again_however_it_is_written(query):
     query.run(code.deployed)
     query.run(code.written_in_another_way)

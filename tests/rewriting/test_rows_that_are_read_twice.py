@@ -8,7 +8,7 @@ from rewritten_queries import session_with
 from statemigrate.meaning import compare_code
 from statemigrate.meaning.guard import stream_meaning
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 20)]
 DDL = "k STRING, r STRING, v BIGINT, w BIGINT, at TIMESTAMP, a ARRAY<BIGINT>"
 
 

@@ -17,7 +17,7 @@ from statemigrate.checkpoint import MEANINGS
 from statemigrate.meaning import compare_code, with_levels
 from statemigrate.meaning.guard import stream_meaning
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 20)]
 DDL = (
     "n BIGINT, i INT, s STRING, j STRING, b BINARY, a ARRAY<INT>, m DECIMAL(10,2), "
     "st STRUCT<x: INT, y: STRING>, t TIMESTAMP"

@@ -13,7 +13,7 @@ from statemigrate import NewCode, migrated, plan
 from statemigrate.cli import main
 from statemigrate.errors import CodeError
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 3)]
 
 
 class Shorter(AmountsTally):

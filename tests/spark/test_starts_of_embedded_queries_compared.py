@@ -18,7 +18,7 @@ from statemigrate.commands.lock import lock
 from statemigrate.commands.repair import repair
 from statemigrate.errors import CodeError, CorruptFileError, StartupError
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long(weight=1 / 8)]
 
 
 def as_it_is(rows):

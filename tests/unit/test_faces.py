@@ -21,9 +21,13 @@ PATHS = {
     ".".join(path.relative_to(TOP.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(TOP.rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in PATHS.items()}
 ROOMS = {name for name, path in PATHS.items() if path.name == "__init__.py"} - {TOP.name}
 FACES = [name for name in sorted(ROOMS) if "make_face(" in PATHS[name].read_text(encoding="utf-8")]
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(PATHS[name].read_text(encoding="utf-8"))
 
 
 def within(name: str, room: str) -> bool:
@@ -52,7 +56,7 @@ def _is_name(node: ast.AST) -> bool:
 @cache
 def imports(name: str) -> list[tuple[str, list[str]]]:
     """What a module imports of the package, at any depth of its code: from where, which names."""
-    return [*imported(TREES[name], name)]
+    return [*imported(tree(name), name)]
 
 
 def imported(tree: ast.Module, name: str) -> Iterator[tuple[str, list[str]]]:
@@ -79,7 +83,7 @@ def faults(name: str) -> Iterator[str]:
         elif source != face:
             yield f"{name} imports {source}, past the face {face}"
         else:
-            given = {*bound(TREES[face].body)}
+            given = {*bound(tree(face).body)}
             yield from (f"{name}: {face} gives no {each}" for each in names if each not in given)
 
 
@@ -125,7 +129,7 @@ def test_no_checkpoint_asks_the_files_for_what_loads_spark():
 @pytest.mark.parametrize("face", [*FACES, TOP.name])
 def test_a_face_gives_type_checkers_and_python_the_same_names(face):
     """And each is one that its module defines, or another face gives."""
-    (choice,) = [each for each in TREES[face].body if isinstance(each, ast.If)]
+    (choice,) = [each for each in tree(face).body if isinstance(each, ast.If)]
     for_checkers = {
         alias.name: each.module
         for each in choice.body
@@ -139,7 +143,7 @@ def test_a_face_gives_type_checkers_and_python_the_same_names(face):
     for name, home in for_checkers.items():
         own = [
             each
-            for each in TREES[home].body
+            for each in tree(home).body
             if home in ROOMS or not isinstance(each, ast.ImportFrom | ast.Import)
         ]
         assert name in bound(own), (name, home)
