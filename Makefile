@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 CODEC := $(VENV)/.codec
 
 # Compiled modules are written to `__pycache__` even where the environment forbids it: the tests start
-# hundreds of processes, each of which would compile all that it imports.
+# hundreds of processes, and each would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test long systems integration soak soak-rewrites fuzz rewrites lint wheel codec-wheel \

@@ -126,7 +126,7 @@ class Browsing:
                 counts.append(self.counts(state, name))
             except StatemigrateError as error:
                 if is_missing(error):
-                    # A running query may have removed it; whoever asked looks again.
+                    # A running query may have removed it: the caller looks again.
                     raise
                 unread.append(UnreadStore(name, error))
         internal = list(state.internal)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from statemigrate.checkpoint.logs import batches_in, codec_of, names_in, read_commit, read_entry
-from statemigrate.checkpoint.operators import SCHEMAS, schema_batches
+from statemigrate.checkpoint.operators import SCHEMAS, schema_batch, schema_batches
 from statemigrate.checkpoint.stores import rocksdb_version, store_folder
 from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import Files, PathOrFiles, open_files, parse_json, whole_number
+from statemigrate.files import Files, PathOrFiles, open_files, parse_json
 
 _OPERATOR = "transformWithState"
 _METADATA = "_metadata/v2"
@@ -259,7 +259,7 @@ class _Schemas:
 
     def own(self, run: int) -> frozenset[str]:
         """What the metadata of a run name of its first batch; the rest is of runs before it."""
-        return frozenset(name for name in _names(self._runs[run]) if _batch_of(name) == run)
+        return frozenset(name for name in _names(self._runs[run]) if schema_batch(name) == run)
 
     def unnamed(self, run: int, last: int | None) -> tuple[SchemaFile, ...]:
         """What a run wrote, up to a ``last`` batch, that its own metadata does not name."""
@@ -288,10 +288,6 @@ def begun_schemas(checkpoint: PathOrFiles, committed: int) -> set[str]:
         for name, batch in schema_batches(files, operator).items()
         if batch > committed
     }
-
-
-def _batch_of(name: str) -> int | None:
-    return whole_number(name.partition("_")[0])
 
 
 def _is_ours(document: dict[str, Any]) -> bool:

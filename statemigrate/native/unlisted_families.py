@@ -76,10 +76,7 @@ def _passed_over(
 
 
 def _forgotten(
-    files: Files,
-    shape: CheckpointShape,
-    operator: OperatorShape,
-    store: str | None,
+    files: Files, shape: CheckpointShape, operator: OperatorShape, store: str | None
 ) -> Iterator[CheckpointError]:
     """Errors for families that only the database has."""
     there = column_families(files, shape.batch, operator.number) or frozenset()

@@ -104,11 +104,7 @@ def _main(
 class Variables:
     """See `statemigrate.state.spark.Kept`; ``reader`` reads a committed batch."""
 
-    def __init__(
-        self,
-        reader: StoredCheckpoint,
-        lineages: Mapping[str, Lineage],
-    ) -> None:
+    def __init__(self, reader: StoredCheckpoint, lineages: Mapping[str, Lineage]) -> None:
         self._reader = reader
         self._lineages = lineages
         self._variables = reader.variables()

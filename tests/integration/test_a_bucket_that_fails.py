@@ -202,7 +202,7 @@ def test_a_verification_takes_no_failure_of_the_bucket_for_one_of_the_state(
 
     # Now and then all attempts break off; the state is sound all the same.
     proxy.requests.clear()
-    # One verification reads some fifty files, of which chance may cut none.
+    # One verification reads some fifty files, and chance may cut none of them.
     for seed in range(1, 10):
         proxy.switch(Faults(seed=seed, cut=0.1))
         with suppress(StorageError):

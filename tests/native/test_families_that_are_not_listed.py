@@ -95,14 +95,19 @@ def verdicts(pipeline, folder, spark):
     return {each.name: each.verdict for each in found.items}
 
 
-def test_what_other_code_wrote_in_a_batch_run_again_is_read_at_once(spark, scripts, tmp_path):
-    pipeline, folder = NativePipeline(spark, tmp_path / "again"), scripts.write()
+def begin_batch_1(pipeline):
+    """Plain code commits a batch, starts again, and is killed in the next one, its first."""
     pipeline.feed(ALL)
     pipeline.deploy_natively(CentsTally())
     pipeline.feed(SOME)
     pipeline.fail_on.add(1)
     with pytest.raises(StreamingQueryException, match="refuses batch 1"):
         pipeline.deploy_natively(CentsTally())
+
+
+def test_what_other_code_wrote_in_a_batch_run_again_is_read_at_once(spark, scripts, tmp_path):
+    pipeline, folder = NativePipeline(spark, tmp_path / "again"), scripts.write()
+    begin_batch_1(pipeline)
     pipeline.feed(FEW)
     pipeline.deploy_natively(amounts(pipeline, folder))
     assert pipeline.variables() == {"tally"}, "Spark lists what has begun the batch"
@@ -122,8 +127,11 @@ def test_what_other_code_wrote_in_a_batch_run_again_is_read_at_once(spark, scrip
         assert pipeline.variables() == {"tally", NEW}
         assert read(pipeline, folder, spark) == wanted
         rewritten[name] = pipeline.checkpoint_directory
+    pipeline.checkpoint_directory = forked = tmp_path / "forked"
+    fork(checkpoint, forked)
+    assert read(pipeline, folder, spark) == wanted
     pipeline.feed(MORE)
-    for each in (checkpoint, *rewritten.values()):
+    for each in (checkpoint, forked, *rewritten.values()):
         pipeline.checkpoint_directory = each
         pipeline.deploy_natively(amounts(pipeline, folder))
         assert pipeline.variables() == {"tally", NEW}
@@ -133,12 +141,7 @@ def test_what_other_code_wrote_in_a_batch_run_again_is_read_at_once(spark, scrip
 @pytest.mark.usefixtures("without_empty_batches")
 def test_variables_of_every_kind_are_read_in_a_batch_run_again(spark, tmp_path):
     pipeline = NativePipeline(spark, tmp_path / "kinds", time_mode="ProcessingTime")
-    pipeline.feed(ALL)
-    pipeline.deploy_natively(CentsTally())
-    pipeline.feed(SOME)
-    pipeline.fail_on.add(1)
-    with pytest.raises(StreamingQueryException, match="refuses batch 1"):
-        pipeline.deploy_natively(CentsTally())
+    begin_batch_1(pipeline)
     pipeline.deploy_natively(EveryKind())
     assert own_variables(pipeline) == {"tally"}
     unlisted = tables(pipeline.checkpoint, spark)

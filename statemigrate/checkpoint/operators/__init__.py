@@ -58,7 +58,12 @@ if TYPE_CHECKING:
         parse_operator,
         parse_properties,
     )
-    from statemigrate.checkpoint.operators.reruns import SCHEMAS, known_variables, schema_batches
+    from statemigrate.checkpoint.operators.reruns import (
+        SCHEMAS,
+        known_variables,
+        schema_batch,
+        schema_batches,
+    )
     from statemigrate.checkpoint.operators.schemas import (
         FamilySchema,
         JavaReader,
@@ -109,7 +114,7 @@ else:
                 "is_local operator_files operator_names parse_operator "
                 "parse_properties"
             ),
-            "reruns": "SCHEMAS known_variables schema_batches",
+            "reruns": "SCHEMAS known_variables schema_batch schema_batches",
             "schemas": (
                 "FamilySchema JavaReader java_text parse_schemas value_fields written_v2 written_v3"
             ),

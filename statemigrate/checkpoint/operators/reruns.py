@@ -38,8 +38,13 @@ SCHEMAS = "state/{}/_stateSchema/default"
 def schema_batches(files: Files, operator: int | str) -> dict[str, int]:
     """The names of an operator's schema files, and for each the batch in which it was written."""
     names = names_in(files, SCHEMAS.format(operator))
-    batches = {name: whole_number(name.partition("_")[0]) for name in names}
+    batches = {name: schema_batch(name) for name in names}
     return {name: batch for name, batch in batches.items() if batch is not None}
+
+
+def schema_batch(name: str) -> int | None:
+    """The batch in which a schema file was written, by its name; None for another file."""
+    return whole_number(name.partition("_")[0])
 
 
 def with_reruns(files: Files, entry: OperatorEntry, run: int, batch: int) -> OperatorEntry:
