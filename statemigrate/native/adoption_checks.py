@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint import CheckpointDirectory
-from statemigrate.checkpoint.operators import operator_names, parse_schemas, value_fields
+from statemigrate.checkpoint.operators import operator_names, value_fields
 from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files, PathOrFiles, Remembered
@@ -344,8 +344,7 @@ def _hidden(
     files: Files, batch: int, operator: int, listing: Listing, record: Mapping[str, StoreRecord]
 ) -> list[str]:
     """Newer families that may have values, and that Spark does not list."""
-    at = f"{files.location}/state/{operator}"
-    rerun = {each.name for file in listing.reruns for each in parse_schemas(file.data, at)}
+    rerun = {name for file in listing.reruns for name in file.families}
     own_records = {
         store: each
         for store, each in record.items()

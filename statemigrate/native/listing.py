@@ -10,36 +10,43 @@ variables that Spark does not list, though they may be full.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from statemigrate.checkpoint.logs import batches_in, codec_of, names_in, read_commit, read_entry
-from statemigrate.checkpoint.operators import SCHEMAS, schema_batch, schema_batches
+from statemigrate.checkpoint.operators import (
+    SCHEMAS,
+    OperatorFile,
+    operator_file,
+    operator_files,
+    operator_runs,
+    read_schema_file,
+    schema_batch,
+    schema_batches,
+)
 from statemigrate.checkpoint.stores import rocksdb_version, store_folder
-from statemigrate.errors import CheckpointError, CorruptFileError
-from statemigrate.files import Files, PathOrFiles, open_files, parse_json
+from statemigrate.errors import CheckpointError
+from statemigrate.files import Files, PathOrFiles, open_files
 
 _OPERATOR = "transformWithState"
-_METADATA = "_metadata/v2"
 
 
 @dataclass(frozen=True)
 class SchemaFile:
     """One that its run's metadata does not name: of other code than has begun the ``batch``.
 
-    ``listed`` are the variables that the metadata names all the same.
+    ``listed`` are the variables that the metadata names all the same; ``families`` are what the
+    code that it was written for declares, and what Spark adds to that.
     """
 
     name: str
     batch: int
     listed: frozenset[str]
-    data: bytes
+    families: frozenset[str]
 
     def has(self, variable: str) -> bool:
         """Whether the code that it was written for declares the variable."""
-        name = variable.encode()
-        # As Java's writeUTF has it in a schema file.
-        return len(name).to_bytes(2, "big") + name in self.data
+        return variable in self.families
 
 
 @dataclass(frozen=True)
@@ -172,16 +179,16 @@ def was_run_again(files: Files, operator: int) -> bool:
 
     Spark writes a schema file where the variables change, so that few metadata are read.
     """
-    folder = f"state/{operator}"
-    runs = batches_in(names_in(files, f"{folder}/{_METADATA}"))
+    runs = operator_runs(files, operator)
     written: dict[int, set[str]] = {}
     for name, batch in schema_batches(files, operator).items():
         run = max((each for each in runs if each <= batch), default=None)
         if run is not None:
             written.setdefault(run, set()).add(name)
     return any(
-        not names <= set(_names(_document(files, f"{folder}/{_METADATA}/{run}")))
+        not names <= set(_names(file))
         for run, names in written.items()
+        if (file := operator_file(files, operator, run)) is not None
     )
 
 
@@ -197,11 +204,11 @@ def read_listing(
     """As of a committed batch, of all operators or of one; empty where none has variables.
 
     Without ``begun`` the schema files of later batches, which are not in the state, do not count.
-    Raises `CorruptFileError`.
+    Raises `CheckpointError` for metadata and schema files that are damaged.
     """
     files = open_files(checkpoint)
-    names = names_in(files, "state") if operator is None else [str(operator)]
-    found = [_listing(files, name, batch, begun=begun) for name in names]
+    numbers = batches_in(names_in(files, "state")) if operator is None else [operator]
+    found = [_listing(files, each, batch, begun=begun) for each in numbers]
     return _merged([each for each in found if each is not None])
 
 
@@ -227,17 +234,17 @@ def _merged(listings: list[Listing]) -> Listing:
     )
 
 
-def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing | None:
-    folder = f"state/{operator}/{_METADATA}"
-    runs = batches_in(names_in(files, folder))
-    committed = [run for run in runs if run <= batch]
-    documents = {run: _document(files, f"{folder}/{run}") for run in committed}
-    own_documents = {run: each for run, each in documents.items() if _is_ours(each)}
-    if not own_documents:
+def _listing(files: Files, operator: int, batch: int, *, begun: bool) -> Listing | None:
+    runs = {
+        each.batch: each
+        for each in operator_files(files, operator, batch)
+        if each.operator_name.startswith(_OPERATOR)
+    }
+    if not runs:
         return None
-    newest = max(own_documents)
-    variables = {run: _variables(each) for run, each in own_documents.items()}
-    schemas = _Schemas(files, operator, own_documents)
+    newest = max(runs)
+    variables = {run: each.declared_variables() for run, each in runs.items()}
+    schemas = _Schemas(files, operator, runs)
     last = None if begun else batch
     return Listing(
         variables.pop(newest),
@@ -245,14 +252,14 @@ def _listing(files: Files, operator: str, batch: int, *, begun: bool) -> Listing
         variables,
         schemas.unnamed(newest, last),
         {run: found for run in variables if (found := schemas.unnamed(run, last))},
-        {run: schemas.own(run) for run in own_documents},
+        {run: schemas.own(run) for run in runs},
     )
 
 
 class _Schemas:
     """An operator's schema files, by the runs of the query in which they were written."""
 
-    def __init__(self, files: Files, operator: str, runs: Mapping[int, dict[str, Any]]) -> None:
+    def __init__(self, files: Files, operator: int, runs: Mapping[int, OperatorFile]) -> None:
         self._files, self._runs = files, runs
         self._directory = SCHEMAS.format(operator)
         self._batches = schema_batches(files, operator)
@@ -265,18 +272,19 @@ class _Schemas:
         """What a run wrote, up to a ``last`` batch, that its own metadata does not name."""
         end = min((each for each in self._runs if each > run), default=None)
         named = set(_names(self._runs[run]))
-        listed = _variables(self._runs[run])
-        return tuple(
-            SchemaFile(name, batch, listed, self._read(name))
-            for name, batch in self._batches.items()
-            if run <= batch
-            and (end is None or batch < end)
-            and (last is None or batch <= last)
-            and name not in named
-        )
+        listed = self._runs[run].declared_variables()
+        found = []
+        for name, batch in self._batches.items():
+            is_of_run = run <= batch and (end is None or batch < end)
+            if is_of_run and name not in named and (last is None or batch <= last):
+                # A running query removes those that no metadata need any more.
+                with suppress(FileNotFoundError):
+                    found.append(SchemaFile(name, batch, listed, self._families(name)))
+        return tuple(found)
 
-    def _read(self, name: str) -> bytes:
-        return self._files.get(f"{self._directory}/{name}")
+    def _families(self, name: str) -> frozenset[str]:
+        families = read_schema_file(self._files, f"{self._directory}/{name}")
+        return frozenset(each.name for each in families)
 
 
 def begun_schemas(checkpoint: PathOrFiles, committed: int) -> set[str]:
@@ -290,41 +298,10 @@ def begun_schemas(checkpoint: PathOrFiles, committed: int) -> set[str]:
     }
 
 
-def _is_ours(document: dict[str, Any]) -> bool:
-    return str(document["operatorInfo"]["operatorName"]).startswith(_OPERATOR)
-
-
-def _variables(document: dict[str, Any]) -> frozenset[str]:
-    properties = parse_json(document.get("operatorPropertiesJson") or "{}")
-    return frozenset(str(each["stateName"]) for each in properties.get("stateVariables", []))
-
-
-def _names(document: dict[str, Any]) -> Iterator[str]:
+def _names(file: OperatorFile) -> Iterator[str]:
     """The names of the schema files that metadata name."""
-    for path in _schema_paths(document):
+    for path in file.schemas:
         yield path.rpartition("/")[2]
-
-
-def _schema_paths(document: dict[str, Any]) -> Iterator[str]:
-    for store in document.get("stateStoreInfo", []):
-        yield from store.get("stateSchemaFilePaths") or ()
-
-
-def _document(files: Files, path: str) -> dict[str, Any]:
-    try:
-        version, _, text = files.get(path).decode().partition("\n")
-        document: dict[str, Any] = {"v2": parse_json(text)}[version]
-        _is_ours(document), _variables(document), list(_schema_paths(document))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptFileError(
-            "SM-CHECKPOINT-012",
-            f"{path} is not the metadata of a stateful operator",
-            expected="a line v2, and JSON with operatorInfo and stateStoreInfo",
-            found=f"{type(error).__name__}: {error}",
-            next_action="restore the file from a copy of the checkpoint; Spark reads it too",
-            path=path,
-        ) from error
-    return document
 
 
 # Which column families RocksDB has: those of variables that Spark does not list any more, too.

@@ -53,14 +53,17 @@ if TYPE_CHECKING:
         entry_of,
         is_at,
         is_local,
+        operator_file,
         operator_files,
         operator_names,
+        operator_runs,
         parse_operator,
         parse_properties,
     )
     from statemigrate.checkpoint.operators.reruns import (
         SCHEMAS,
         known_variables,
+        read_schema_file,
         schema_batch,
         schema_batches,
     )
@@ -68,7 +71,6 @@ if TYPE_CHECKING:
         FamilySchema,
         JavaReader,
         java_text,
-        parse_schemas,
         value_fields,
         written_v2,
         written_v3,
@@ -111,13 +113,11 @@ else:
             ),
             "metadata": (
                 "FIRST_METADATA LARGEST OperatorEntry OperatorFile StoreEntry entry_of is_at "
-                "is_local operator_files operator_names parse_operator "
+                "is_local operator_file operator_files operator_names operator_runs parse_operator "
                 "parse_properties"
             ),
-            "reruns": "SCHEMAS known_variables schema_batch schema_batches",
-            "schemas": (
-                "FamilySchema JavaReader java_text parse_schemas value_fields written_v2 written_v3"
-            ),
+            "reruns": "SCHEMAS known_variables read_schema_file schema_batch schema_batches",
+            "schemas": ("FamilySchema JavaReader java_text value_fields written_v2 written_v3"),
             "shapes": (
                 "EXPIRATION GROUP_STATE TIMEOUT CheckpointShape FamilyShape KeyEncoder NoPrefix "
                 "OperatorShape PrefixScan RangeScan StoreShape StructJson TimestampPostfix "

@@ -35,6 +35,16 @@ class OperatorFile:
     data: bytes
 
     @property
+    def batch(self) -> int:
+        """The batch in which it was written, the first of a run of the query."""
+        return int(self.path.rpartition("/")[2])
+
+    @property
+    def operator_name(self) -> str:
+        """Spark's name of the operator."""
+        return _name(self.path, self.data)
+
+    @property
     def roots(self) -> set[str]:
         """The checkpoints that it says its schema files are in, as URIs or paths."""
         return {schema_uri_parts(self.path, each)[0] for each in _schema_paths(self._document)}
@@ -53,6 +63,12 @@ class OperatorFile:
         except (ValueError, KeyError, TypeError):
             # Other operators have none; who reads the state itself says what is wrong.
             return None
+
+    def declared_variables(self) -> frozenset[str]:
+        """The names of the variables. Raises `CheckpointError` where it does not tell them."""
+        if (found := self.variables) is None:
+            raise _unknown(self.path, "no operatorPropertiesJson with stateVariables")
+        return found
 
     def rooted_at(self, root: str) -> OperatorFile:
         """The same with every schema file in the checkpoint ``root``."""
@@ -78,19 +94,41 @@ class OperatorFile:
         return document
 
 
-def operator_files(files: Files) -> list[OperatorFile]:
-    """The files of version 2 of all operators. Raises `CheckpointError` for one too large."""
-    paths = [
-        path
-        for operator in batches_in(names_in(files, "state"))
-        for path in _files(files, f"state/{operator}/_metadata/v2")
+def operator_files(
+    files: Files, operator: int | None = None, until: int | None = None
+) -> list[OperatorFile]:
+    """The files of version 2 of all operators or of one, up to a batch, by operator and batch.
+
+    Raises `CheckpointError` for one too large.
+    """
+    operators = batches_in(names_in(files, "state")) if operator is None else [operator]
+    return [
+        found
+        for each in operators
+        for batch in operator_runs(files, each)
+        if (until is None or batch <= until)
+        and (found := operator_file(files, each, batch)) is not None
     ]
-    found = []
-    for path in paths:
-        # A running query removes those that newer ones have replaced.
-        with suppress(FileNotFoundError):
-            found.append(OperatorFile(path, _content(files, path)))
-    return found
+
+
+def operator_runs(files: Files, operator: int) -> list[int]:
+    """The batches, in order, for which an operator has a file of version 2."""
+    directory = f"state/{operator}/_metadata/v2"
+    batches = batches_in(names_in(files, directory))
+    if len(batches) > _MOST:
+        raise _unknown(directory, f"{len(batches)} files")
+    return sorted(batches)
+
+
+def operator_file(files: Files, operator: int, batch: int) -> OperatorFile | None:
+    """An operator's file of version 2; None where it is gone.
+
+    A running query removes those that newer ones have replaced.
+    """
+    path = f"state/{operator}/_metadata/v2/{batch}"
+    with suppress(FileNotFoundError):
+        return OperatorFile(path, _content(files, path))
+    return None
 
 
 def operator_names(files: Files) -> dict[int, str]:
@@ -101,7 +139,7 @@ def operator_names(files: Files) -> dict[int, str]:
     found = {}
     for operator in batches_in(names_in(files, "state")):
         directory = f"state/{operator}/_metadata"
-        newest = _files(files, f"{directory}/v2")[-1:]
+        newest = [f"{directory}/v2/{each}" for each in operator_runs(files, operator)[-1:]]
         has_first = "metadata" in names_in(files, directory)
         for path in newest or ([f"{directory}/metadata"] if has_first else []):
             found[operator] = _name(path, _content(files, path))
@@ -141,13 +179,6 @@ def _authority_and_path(text: str) -> tuple[str, str]:
     parsed = urlparse(text)
     scheme = "" if parsed.scheme == "file" else f"{parsed.scheme}://{parsed.netloc}"
     return (scheme if parsed.scheme else ""), "/" + parsed.path.strip("/")
-
-
-def _files(files: Files, directory: str) -> list[str]:
-    batches = batches_in(names_in(files, directory))
-    if len(batches) > _MOST:
-        raise _unknown(directory, f"{len(batches)} files")
-    return [f"{directory}/{batch}" for batch in sorted(batches)]
 
 
 def _content(files: Files, path: str) -> bytes:

@@ -5,13 +5,16 @@ import json
 import pytest
 from support.offset_logs import put
 
-from statemigrate.errors import CheckpointError, CorruptFileError
+from statemigrate.checkpoint.operators import FamilySchema, NoPrefix, written_v3
+from statemigrate.errors import CheckpointError
+from statemigrate.files import LocalFiles
 from statemigrate.native.listing import Listing, begun_schemas, check_listed, read_listing
 
 
 def metadata(root, batch, variables, schemas=(), *, operator=0, name="transformWithStateExec"):
     properties = {"stateVariables": [{"stateName": each} for each in variables]}
-    stores = [{"stateSchemaFilePaths": [f"file:/gone/{each}" for each in schemas]}]
+    folder = f"state/{operator}/_stateSchema/default"
+    stores = [{"stateSchemaFilePaths": [f"file:/gone/{folder}/{each}" for each in schemas]}]
     document = {
         "operatorInfo": {"operatorId": operator, "operatorName": name},
         "stateStoreInfo": stores,
@@ -21,10 +24,11 @@ def metadata(root, batch, variables, schemas=(), *, operator=0, name="transformW
 
 
 def schema(root, file, *variables):
-    names = [len(each).to_bytes(2, "big") + each.encode() for each in variables]
+    struct = {"type": "struct", "fields": []}
+    families = [FamilySchema(each, struct, struct, NoPrefix()) for each in variables]
     path = root / "state/0/_stateSchema/default" / file
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\x00\x02v3" + b"....".join(names))
+    path.write_bytes(written_v3(families))
 
 
 def test_no_state_has_no_variables(tmp_path):
@@ -56,6 +60,40 @@ def test_a_schema_file_that_no_metadata_names_tells_of_a_batch_that_ran_twice(tm
     assert listing.may_have("a@12")
     assert not listing.may_have("a@1")
     assert not listing.may_have("a@123")
+
+
+def test_a_name_that_java_writes_in_its_own_utf8_is_found(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    schema(tmp_path, "0_y", "a", "größe@1", "🙂@1")
+    listing = read_listing(str(tmp_path), 0)
+    assert listing.may_have("größe@1")
+    assert listing.may_have("🙂@1")
+    assert not listing.may_have("🙂")
+
+
+def test_a_schema_file_that_is_damaged_is_a_named_error(tmp_path):
+    metadata(tmp_path, 0, ["a"], ["0_x"])
+    schema(tmp_path, "0_y", "a", "a@12")
+    path = tmp_path / "state/0/_stateSchema/default/0_y"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(CheckpointError) as raised:
+        read_listing(str(tmp_path), 0)
+    assert raised.value.code == "SM-CHECKPOINT-013"
+
+
+def test_a_running_query_may_remove_metadata_meanwhile(tmp_path):
+    metadata(tmp_path, 0, ["a", "b"], ["0_x"])
+    metadata(tmp_path, 3, ["a"], ["0_x"])
+
+    class Purged(LocalFiles):
+        def get(self, path, **options):
+            if path.endswith("_metadata/v2/0"):
+                raise FileNotFoundError(path)
+            return super().get(path, **options)
+
+    listing = read_listing(Purged(tmp_path), 3)
+    assert listing.variables == {"a"}
+    assert not listing.before
 
 
 def test_what_a_batch_that_ran_twice_made_is_missed_once_other_code_ran_on(tmp_path):
@@ -145,8 +183,10 @@ def test_operators_of_other_kinds_are_passed_over(tmp_path):
 )
 def test_metadata_of_another_form_is_a_named_error(tmp_path, text):
     put(tmp_path / "state/0/_metadata/v2/0", text)
-    with pytest.raises(CorruptFileError, match="not the metadata of a stateful operator"):
+    with pytest.raises(CheckpointError) as raised:
         read_listing(str(tmp_path), 0)
+    assert raised.value.code == "SM-CHECKPOINT-012"
+    assert raised.value.data["path"] == "state/0/_metadata/v2/0"
 
 
 def test_a_variable_that_may_be_full_and_is_not_listed_is_never_read_as_empty(tmp_path):
