@@ -22,16 +22,20 @@ demo: $(STAMP) java
 PROCESSES := 3
 PARALLEL = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
+# What tests draw at random is the same in every run, unless SEED is given.
+SEED ?=
+SEEDED = $(if $(SEED),--hypothesis-seed=$(SEED))
+
 test: $(CODEC) java chromium compiler $(VENV)/java/bin/java
-	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(SEEDED) $(ARGS)
 
 # The rest of what needs Spark: pages followed word for word, a cluster, histories at random, orders of
-# deployment, and the queries that go on from forks and rewritten checkpoints. PART=2/6 is the second
-# of six parts.
+# deployment, and the queries that go on from forks and rewritten checkpoints. PART=2/8 is the second
+# of eight parts.
 PART ?=
 long: $(CODEC) java chromium compiler $(VENV)/java/bin/java
 	$(BIN)/python -m pytest -m "long and not rewrites" $(PARALLEL) \
-		$(if $(PART),--part $(PART)) $(ARGS)
+		$(if $(PART),--part $(PART)) $(SEEDED) $(ARGS)
 
 # A broker, a database and file systems for the tests that need real ones, as packages; once.
 systems: $(VENV)/.integration java postgres prometheus
@@ -41,7 +45,7 @@ $(VENV)/.integration: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[integration]'
 	touch $@
 
-# The tests that need a broker, a database or file systems; PART=2/6 is the second of six parts.
+# The tests that need a broker, a database or file systems; PART=2/8 is the second of eight parts.
 integration: PROCESSES := 2
 integration: systems $(CODEC) $(VENV)/java/bin/java
 	$(BIN)/python -m pytest $(PARALLEL) -m integration tests/integration \

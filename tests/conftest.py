@@ -13,15 +13,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 from support.parts import modules_of_part, part
 
-# The same examples on every run and every machine, however slow it is at the moment; a failure
-# prints the line that repeats it.
-settings.register_profile(
-    "repeatable",
+# However slow a machine is at the moment; a failure prints the line that repeats it.
+repeatable = settings(
+    max_examples=35,
     derandomize=True,
     print_blob=True,
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+settings.register_profile("repeatable", repeatable)
+settings.register_profile("seeded", repeatable, derandomize=False, database=None)
 settings.load_profile("repeatable")
 
 # `make test` makes it; see scripts/quick_spark.py.
@@ -50,14 +51,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen_modules = modules_of_part(weights, *chosen)
     left_out = [item for item in items if str(item.path) not in chosen_modules]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if str(item.path) in chosen_modules]
+    # The largest modules first: a process takes a whole one, and the last should not be alone.
+    items[:] = sorted(
+        (item for item in items if str(item.path) in chosen_modules),
+        key=lambda item: -weights[str(item.path)],
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give every process of the run one temporary folder: what is killed clears up nothing."""
+    """Take the seed, and give all processes one temporary folder: what is killed clears nothing."""
     # A shell without job control ignores SIGINT in what it runs in the background. Commands that
     # tests start would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Without a seed the examples are the same in every run.
+    if config.getoption("hypothesis_seed") is not None:
+        settings.load_profile("seeded")
     if hasattr(config, "workerinput"):
         return
     # A short path: a database's socket lies below it, of which a hundred bytes count.

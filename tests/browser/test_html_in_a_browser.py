@@ -32,6 +32,12 @@ VIEWS = {
 }
 
 
+def views(*usual):
+    """All views, of which `make test` takes the usual ones."""
+    few = pytest.mark.long(weight=1 / 12)
+    return [pytest.param(each, marks=() if each in usual else few) for each in VIEWS]
+
+
 def page_of(report):
     """The page of a dry run, a plan or a status."""
     if isinstance(report, DryRunReport):
@@ -164,7 +170,7 @@ def show(browser, tmp_path):
         page.close()
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", views("phone"))
 @pytest.mark.parametrize("name", REPORTS)
 def test_it_fits_is_quiet_and_loads_nothing(show, name, view):
     page = show(REPORTS[name], view, until="networkidle")
@@ -178,7 +184,7 @@ def test_it_fits_is_quiet_and_loads_nothing(show, name, view):
         assert chart["left"] + chart["width"] <= inner
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", views("phone", "print"))
 def test_bars_have_the_widths_the_numbers_ask_for(show, view):
     charts = show(REPORT, view).evaluate(CHARTS)
     assert [chart["label"] for chart in charts] == list(BARS)
@@ -197,7 +203,7 @@ def test_bars_have_the_widths_the_numbers_ask_for(show, view):
             assert end <= chart["left"] + chart["width"] + 1
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", views("screen", "dark"))
 @pytest.mark.parametrize(
     "name", ["ordinary", "nasty", "good", "empty", "fleet", "nasty fleet", "plan", "plans"]
 )

@@ -83,6 +83,7 @@ def test_two_checkpoints_of_the_same_rows_do_not_differ(made, checkpoint):
     assert not found.is_same
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_a_masked_column_is_a_hash_in_both(checkpoint, tmp_path, monkeypatch):
     (tmp_path / "statemigrate.toml").write_text('mask = ["k"]\n')
     monkeypatch.chdir(tmp_path)

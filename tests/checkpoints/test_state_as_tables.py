@@ -219,7 +219,7 @@ def test_names_and_values_do_nothing_in_a_notebook(query, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "settings", "stores", "internal"),
     [
-        ("join", {}, ["join-0.left", "join-0.right"], 2),
+        pytest.param("join", {}, ["join-0.left", "join-0.right"], 2, marks=pytest.mark.long),
         pytest.param(
             "join",
             {"join.stateFormatVersion": "4"},
@@ -227,7 +227,7 @@ def test_names_and_values_do_nothing_in_a_notebook(query, monkeypatch):
             2,
             marks=pytest.mark.long,
         ),
-        ("groups", {}, ["groups-0"], 0),
+        pytest.param("groups", {}, ["groups-0"], 0, marks=pytest.mark.long),
         ("variables", {}, ["count", "numbers", "times"], 3),
     ],
     ids=str,

@@ -29,7 +29,7 @@ values = st.builds(
     lambda n, s: {"n": n, "s": s}, st.integers(-5, 5), st.sampled_from(["", "\x00", None])
 )
 value_lists = st.lists(values, max_size=3)
-options = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+options = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def spans(keys: st.SearchStrategy[bytes]) -> st.SearchStrategy[Span]:

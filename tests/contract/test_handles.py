@@ -537,7 +537,7 @@ MACHINES = {"native": NativeHandles, "paged": PagedHandles, "in leaves": Handles
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 def test_a_handles_variables_follow_the_model_whatever_happens(machine: Any) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=25))
+    run_state_machine_as_test(machine, settings=settings(max_examples=20, stateful_step_count=25))
 
 
 def _deletes_in_the_target_alone(self: DualAccess[Any], key: bytes) -> None:

@@ -269,12 +269,12 @@ class InAPage(PartitionMachine):
 
 
 def test_families_in_memory_follow_the_model_whatever_happens() -> None:
-    run_state_machine_as_test(InMemory, settings=settings(max_examples=100, stateful_step_count=30))
+    run_state_machine_as_test(InMemory, settings=settings(max_examples=35, stateful_step_count=30))
 
 
 def test_partitions_on_disk_follow_the_model_whatever_happens() -> None:
-    run_state_machine_as_test(OnDisk, settings=settings(max_examples=20, stateful_step_count=30))
+    run_state_machine_as_test(OnDisk, settings=settings(max_examples=8, stateful_step_count=30))
 
 
 def test_pages_follow_the_model_whatever_happens() -> None:
-    run_state_machine_as_test(InAPage, settings=settings(max_examples=60, stateful_step_count=30))
+    run_state_machine_as_test(InAPage, settings=settings(max_examples=20, stateful_step_count=30))

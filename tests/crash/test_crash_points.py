@@ -44,6 +44,8 @@ ENDS: dict[str, tuple[Form, Rule, int]] = {
     "disk full from there on": ("full", "strict", errno.ENOSPC),
     "disk fails once": ("fail once", "strict", errno.EIO),
 }
+USUAL = ("killed before", "write torn", "some of what was not synced is lost", "disk fails once")
+"""The ends that `make test` tries; `make long` has the others."""
 
 
 @dataclass
@@ -73,7 +75,13 @@ def staged(request, nurseries, places) -> Staged:
     return Staged(story, scene, story.trace(scene.verb, scene.deployment, places / "scratch"))
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(each, marks=() if each in USUAL else pytest.mark.long(weight=1 / 4))
+        for each in ENDS
+    ],
+)
 def test_a_query_that_ends_anywhere_goes_on_as_if_it_had_not(staged, places, end):
     form, rule, error = ENDS[end]
     verb, deployment = staged.scene.verb, staged.scene.deployment

@@ -17,6 +17,7 @@ from support.pages import DOCS, TOP, all_pages
 
 from statemigrate.cli import main
 
+pytestmark = pytest.mark.long
 VIEWS = {
     "phone": {"viewport": {"width": 360, "height": 740}, "color_scheme": "light"},
     "screen": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},

@@ -67,7 +67,7 @@ def both(tmp_path_factory, **options):
 @pytest.mark.long
 @given(fitting_changes(), BATCHES, BATCHES, st.booleans(), st.booleans())
 @settings(
-    max_examples=60,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     # A history takes long to make shorter.

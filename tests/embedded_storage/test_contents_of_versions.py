@@ -205,7 +205,7 @@ class Histories(RuleBasedStateMachine):
 
 TestHistories = pytest.mark.long(Histories.TestCase)
 TestHistories.settings = settings(
-    max_examples=25,
+    max_examples=10,
     stateful_step_count=10,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -98,6 +98,7 @@ def test_what_it_finds_is_said_first_and_changes_nothing(place):
     assert files(place) == before
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_the_proven_copies_bring_back_a_version_of_which_every_file_is_gone(place):
     before = entries(place)
     for folder in (place / "checkpoint/statemigrate/partitions").iterdir():
@@ -120,6 +121,7 @@ def test_the_proven_copies_bring_back_a_version_of_which_every_file_is_gone(plac
     assert "found and repaired" in result.output
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_without_a_working_copy_older_versions_make_up_for_the_newest_snapshot(place):
     before = entries(place)
     shutil.rmtree(place / "working")
@@ -133,6 +135,7 @@ def test_without_a_working_copy_older_versions_make_up_for_the_newest_snapshot(p
     assert entries(place) == before
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_where_nothing_makes_the_last_version_the_newest_whole_one_is_named_and_gone_back_to(place):
     shutil.rmtree(place / "working")
     lose_last(place)
@@ -197,6 +200,7 @@ def test_going_back_that_ends_on_the_way_goes_on(place, monkeypatch, deletions):
     assert manifest(place).version == 7
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_what_only_older_versions_need_is_said_and_stops_nothing(place):
     layout = Layout.of(place / "checkpoint")
     named = {each.file.name for each in manifest(place).partitions[0].all_changelogs}

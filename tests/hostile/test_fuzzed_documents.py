@@ -91,7 +91,8 @@ def enveloped(body: Any) -> bytes:
 def read_listing(directory: Path) -> object:
     data = (directory / "x.snapshot").read_bytes()
     reference = FileReference("x.snapshot", hashlib.sha256(data).hexdigest(), len(data))
-    return [file.within(directory) for _, file in snapshot_files(reference, directory)]
+    files = snapshot_files(reference, directory)
+    return [each.stored.within(directory) for each in files if each.stored is not None]
 
 
 def read_format(directory: Path) -> object:

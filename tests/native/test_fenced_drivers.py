@@ -70,6 +70,7 @@ def test_an_overtaken_driver_neither_calls_its_sink_nor_commits(deployment):
     assert {(row[1], row[4]) for row in pipeline.handed_by_batch[2]} == {(2, 1)}
 
 
+@pytest.mark.long(weight=1 / 2)
 def test_a_driver_that_is_overtaken_while_its_sink_writes_leaves_the_commit_to_the_other(pipeline):
     """Whatever the code is: this is compared on the driver, and it begins before its first call."""
     files = LocalFiles(pipeline.checkpoint)

@@ -48,7 +48,7 @@ def held(tester, key):
 
 
 @pytest.mark.long
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(before=STEPS, after=STEPS)
 def test_lists_and_maps_follow_a_plain_model_through_any_operations(folder, before, after):
     model = Model()

@@ -125,7 +125,11 @@ def test_lists_and_maps_in_pages_migrate_by_touch_and_the_rest_by_a_backfill(wor
 
 @pytest.mark.skipif(spark_version() < (4, 1), reason="PySpark 4.0 has neither lists nor rows")
 @pytest.mark.parametrize(
-    ("old", "new"), [(Words, NewWords), (WordsInPandas, NewWordsInPandas)], ids=["rows", "pandas"]
+    ("old", "new"),
+    [
+        pytest.param(Words, NewWords, id="rows"),
+        pytest.param(WordsInPandas, NewWordsInPandas, id="pandas", marks=pytest.mark.long),
+    ],
 )
 def test_a_list_migrates_whole_and_a_map_entry_by_entry(words, folder, old, new):
     words.in_pandas = old is WordsInPandas

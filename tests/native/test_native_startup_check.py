@@ -164,6 +164,7 @@ def test_a_way_back_that_does_not_exist_is_refused_while_values_need_it(standing
     assert "a downgrade in" in message
 
 
+@pytest.mark.long(weight=2 / 3)
 def test_without_a_checkpoint_a_value_without_a_way_back_stops_the_query(deployed):
     pipeline, scripts, expected = deployed
     scripts.write(AMOUNTS_SCRIPT[: AMOUNTS_SCRIPT.index("def downgrade")])
@@ -349,6 +350,7 @@ def test_without_a_checkpoint_the_first_batch_names_what_init_refuses(
     assert message in str(refusal.value)
 
 
+@pytest.mark.long(weight=2 / 3)
 def test_a_lost_commit_log_is_not_a_checkpoint_without_state(deployed):
     # All values of the old family would count as never seen.
     pipeline, scripts, _ = deployed

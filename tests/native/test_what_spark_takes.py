@@ -183,7 +183,7 @@ VALUES = {
 
 
 @pytest.mark.long
-@settings(max_examples=400)
+@settings(max_examples=135)
 @given(st.sampled_from(sorted(VALUES)).flatmap(lambda t: st.tuples(st.just(t), VALUES[t])))
 def test_any_value_is_stored_as_spark_stores_it_or_refused_where_it_would_be_lost(spark, pair):
     ddl, value = pair

@@ -37,7 +37,14 @@ def ended(pipeline):
     return running
 
 
-@pytest.mark.parametrize("end", [failed, stopped, ended])
+@pytest.mark.parametrize(
+    "end",
+    [
+        stopped,
+        pytest.param(failed, marks=pytest.mark.long(weight=1 / 2)),
+        pytest.param(ended, marks=pytest.mark.long(weight=1 / 3)),
+    ],
+)
 def test_a_restart_in_the_same_process_works_at_once(pipeline, end):
     pipeline.spark.streams.resetTerminated()
     pipeline.feed(ROWS)

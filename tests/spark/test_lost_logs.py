@@ -39,7 +39,11 @@ def lose(pipeline, *names):
 
 
 @pytest.mark.parametrize(
-    "lost", [("commits",), ("commits/2", "commits/.2.crc")], ids=["all commits", "the last commit"]
+    "lost",
+    [
+        pytest.param(("commits",), id="all commits", marks=pytest.mark.long),
+        pytest.param(("commits/2", "commits/.2.crc"), id="the last commit"),
+    ],
 )
 def test_without_commits_the_newest_batch_is_repeated_and_every_old_value_migrates(
     pipeline, scripts, lost

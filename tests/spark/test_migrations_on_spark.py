@@ -47,6 +47,7 @@ def test_without_a_backfill_only_touched_keys_are_migrated(pipeline, scripts, ex
     assert last.left == len(pipeline.stored()["tally"])
 
 
+@pytest.mark.long(weight=1 / 2)
 def test_an_idle_query_is_drained_without_any_new_input(pipeline, scripts, expected):
     progress = pipeline.deploy(migrated(AmountsTally(), migrations=scripts.write()))
     expected.drain(AMOUNTS)
@@ -121,6 +122,7 @@ def test_older_code_takes_migrated_values_back_and_newer_code_forward_again(
     assert pipeline.handed_rows == expected.output
 
 
+@pytest.mark.long(weight=1 / 2)
 def test_pure_reads_leave_the_value_where_it_is(pipeline, scripts, expected):
     pipeline.feed(SECOND)
     folder = scripts.write()
@@ -132,6 +134,7 @@ def test_pure_reads_leave_the_value_where_it_is(pipeline, scripts, expected):
     assert seen == {f"k{n}": 1 if n < 40 else 0 for n in range(0, 50, 3)}, "but in the new format"
 
 
+@pytest.mark.long(weight=1 / 2)
 def test_writes_migrate_where_reads_do_not(pipeline, scripts, expected):
     pipeline.feed(SECOND)
     code = migrated(AmountsTally(), migrations=scripts.write(), write_on_read=False)
@@ -141,6 +144,7 @@ def test_writes_migrate_where_reads_do_not(pipeline, scripts, expected):
     assert pipeline.handed_rows == expected.output
 
 
+@pytest.mark.long(weight=1 / 2)
 def test_the_decorator_marks_a_class_as_well(pipeline, scripts, expected):
     @migrated(migrations=scripts.write())
     class Marked(AmountsTally):

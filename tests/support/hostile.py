@@ -18,7 +18,7 @@ from statemigrate.formats.arrow_values import binary_type
 
 EXAMPLES = int(os.environ.get("STATEMIGRATE_FUZZ", "40"))
 """Examples of each parser's input: a sample in the suite, as many as asked for by `make fuzz`."""
-fuzzed = settings(max_examples=EXAMPLES, derandomize="STATEMIGRATE_FUZZ" not in os.environ)
+fuzzed = settings(max_examples=EXAMPLES)
 MEMORY = 1 << 30
 """Bytes of address space that a parser may take beyond what the process has."""
 SECONDS = 5

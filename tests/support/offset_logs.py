@@ -25,7 +25,7 @@ def operator(root: Path, number: int = 0, name: str = PROCESSOR, at: Path | None
     put(root / below, "schema")
     stores = [{"storeName": "default", "stateSchemaFilePaths": [f"file:{at or root}/{below}"]}]
     document = {"operatorInfo": {"operatorId": number, "operatorName": name}}
-    document |= {"stateStoreInfo": stores, "operatorPropertiesJson": "{}"}
+    document |= {"stateStoreInfo": stores, "operatorPropertiesJson": '{"stateVariables":[]}'}
     put(root / f"state/{number}/_metadata/v2/0", f"v2\n{json.dumps(document)}")
 
 

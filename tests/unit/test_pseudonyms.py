@@ -83,7 +83,7 @@ def leaves(value, kind, hidden=False, place=()):
         yield place, value, kind, hidden
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=70)
 @given(arrays())
 def test_hidden_leaves_have_pseudonyms_and_all_else_is_as_it_was(array):
     made = Pseudonyms(Mask.of(["hidden"])).replaced(array, "rows")

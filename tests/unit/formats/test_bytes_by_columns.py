@@ -36,7 +36,7 @@ def _shown(values: list[Any]) -> str:
     return repr(values).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(columnar_values() | columnar_values(lists=True), st.integers(1, 40))
 def test_columns_hold_what_is_read_one_by_one_and_give_the_same_bytes(
     pair: tuple[Format, Any], times: int
@@ -50,7 +50,7 @@ def test_columns_hold_what_is_read_one_by_one_and_give_the_same_bytes(
     assert fmt.encode_columns(array) == stored
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(columnar_values() | columnar_values(lists=True), st.data())
 def test_columns_that_others_made_give_the_bytes_of_their_values(
     pair: tuple[Format, Any], data: st.DataObject
@@ -72,7 +72,7 @@ def test_columns_that_others_made_give_the_bytes_of_their_values(
         assert found == outer.encode_many(plain)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(columnar_values() | columnar_values(lists=True), st.data())
 def test_damaged_bytes_are_read_as_one_by_one_or_left_to_that(
     pair: tuple[Format, Any], data: st.DataObject

@@ -264,7 +264,7 @@ def _records_in(schema: Any) -> Any:
 
 
 @pytest.mark.long
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(evolved())
 def test_fastavro_reads_every_old_value_that_is_called_readable(case: Any) -> None:
     old_schema, values, new_schema = case
@@ -283,7 +283,7 @@ def test_fastavro_reads_every_old_value_that_is_called_readable(case: Any) -> No
             assert old.encode(value) == new.encode(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(evolved())
 def test_what_fastavro_refuses_needs_a_transform(case: Any) -> None:
     old_schema, values, new_schema = case

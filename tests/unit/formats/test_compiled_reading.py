@@ -73,7 +73,7 @@ def test_a_union_may_have_more_branches_than_one_byte_counts(index: int) -> None
         assert index >= 64
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas_with_values())
 def test_every_value_is_read_by_the_function_made_for_it_as_by_fastavro(pair: Any) -> None:
     schema, values = pair
@@ -84,7 +84,7 @@ def test_every_value_is_read_by_the_function_made_for_it_as_by_fastavro(pair: An
         assert repr(read(data)) == outcome(strict_reader_of(format_.schema), data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas_with_values(), st.data())
 def test_damaged_bytes_are_read_or_refused_in_the_same_words(
     pair: Any, data: st.DataObject
@@ -107,7 +107,7 @@ def test_every_type_of_sparks_is_read_at_its_extremes(name: str) -> None:
         assert repr(EVERY_TYPE.decode(data)) == repr(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_byte_of_any_type_that_is_another_is_read_or_refused_in_the_same_words(
     data: st.DataObject,

@@ -59,7 +59,7 @@ def replaced(value: Any, path: tuple[Any, ...], other: Any) -> Any:
     return changed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas_with_values())
 def test_every_value_has_the_same_bytes_by_both(pair: Any) -> None:
     schema, values = pair
@@ -72,7 +72,7 @@ def test_every_value_has_the_same_bytes_by_both(pair: Any) -> None:
 
 
 @pytest.mark.long
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas_with_values(), st.data())
 def test_what_is_not_of_its_type_is_taken_or_refused_by_both(pair: Any, data: Any) -> None:
     schema, values = pair
@@ -155,7 +155,7 @@ def test_decimals_have_the_bytes_of_the_other_writer_or_none(text: str, column: 
         assert format_.decode(made) == value
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(KINDS), st.booleans())
 def test_records_like_those_at_work_have_the_bytes_of_fastavro(
     number: int, kind: RecordKind, sparse: bool

@@ -20,7 +20,7 @@ def outcome(read: Callable[[Any], Any], data: Any) -> Any:
         return error.found[error.found.rindex(" (in ") :]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(schemas_with_values(), st.integers(1, 40))
 def test_many_values_are_read_at_once_as_one_by_one(pair: Any, times: int) -> None:
     schema, values = pair
@@ -32,7 +32,7 @@ def test_many_values_are_read_at_once_as_one_by_one(pair: Any, times: int) -> No
     assert all(one is not other for one, other in zip(first, again, strict=True))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(schemas_with_values(), st.integers(5, 300), st.data())
 def test_one_damaged_value_among_many_is_the_one_that_is_named(
     pair: Any, count: int, data: st.DataObject

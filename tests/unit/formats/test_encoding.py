@@ -28,7 +28,7 @@ def round_trip(format_: Any, value: Any) -> Any:
     return format_.decode(format_.encode({"f": value}))["f"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas_with_values())
 def test_any_value_of_any_schema_is_read_back_by_us_and_by_fastavro(pair: Any) -> None:
     schema, values = pair
@@ -41,7 +41,7 @@ def test_any_value_of_any_schema_is_read_back_by_us_and_by_fastavro(pair: Any) -
         assert fastavro.schemaless_reader(BytesIO(data), parsed, None) == value
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(schemas_with_values())
 def test_the_bytes_are_the_same_as_fastavro_writes(pair: Any) -> None:
     schema, values = pair
@@ -53,7 +53,7 @@ def test_the_bytes_are_the_same_as_fastavro_writes(pair: Any) -> None:
         assert Avro(schema).encode(value) == buffer.getvalue()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(schemas_with_values())
 def test_writing_tells_what_the_next_reader_finds(pair: Any) -> None:
     schema, values = pair
@@ -85,7 +85,7 @@ def test_writing_tells_what_was_converted_and_filled_in(
     assert repr(conformed) == repr(found)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(schemas_with_values())
 def test_bytes_cut_short_or_with_more_behind_are_refused(pair: Any) -> None:
     schema, values = pair
@@ -99,7 +99,7 @@ def test_bytes_cut_short_or_with_more_behind_are_refused(pair: Any) -> None:
         format_.decode(data + b"\0")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(schemas_with_values())
 def test_a_format_survives_pickle_and_json(pair: Any) -> None:
     schema, values = pair

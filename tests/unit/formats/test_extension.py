@@ -28,7 +28,7 @@ from statemigrate.processor.rows import TupleCodec
 from tests.support.codec_twins import Twins, in_compiled_code, in_python, outcome
 from tests.support.struct_values import ODD, exact, places, replaced, structs
 
-many = settings(max_examples=120)
+many = settings(max_examples=40)
 
 
 @st.composite

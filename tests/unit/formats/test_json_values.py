@@ -17,7 +17,7 @@ from statemigrate.formats.avro.reading import read_container, write_container
 from statemigrate.formats.json_values import json_text, value_from_json
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schemas_with_values())
 def test_any_value_comes_back_from_json(pair: Any) -> None:
     schema, values = pair
@@ -64,7 +64,7 @@ def test_what_is_not_of_its_type_is_named(ddl: str, document: Any, field: str) -
     assert caught.value.data["field"] == field
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(schemas_with_values())
 def test_container_files_are_read_by_any_avro_library(pair: Any) -> None:
     schema, values = pair

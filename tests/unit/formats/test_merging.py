@@ -205,7 +205,7 @@ def nodes_of(type_, path=()):
 
 
 @pytest.mark.long
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(histories())
 def test_no_field_of_either_side_is_lost_without_being_named(history):
     base, ours, theirs = history
@@ -229,7 +229,7 @@ def test_no_field_of_either_side_is_lost_without_being_named(history):
         assert leaf in (leaves_of(ours).get(path), leaves_of(theirs).get(path))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(histories())
 def test_what_is_merged_with_what_did_not_change_is_itself(history):
     base, _, theirs = map(struct_from_json, history)

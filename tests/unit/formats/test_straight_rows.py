@@ -18,7 +18,7 @@ def tried(call: Any, argument: Any) -> Any:
         return None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(schemas_with_values(), st.randoms())
 def test_a_tuple_has_the_bytes_of_its_plain_value_and_is_read_from_them(
     pair: Any, random: Any

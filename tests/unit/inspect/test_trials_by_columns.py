@@ -77,7 +77,7 @@ def written(fmt: Format, values: list[Value]) -> list[bytes]:
 
 @pytest.mark.long
 @settings(
-    max_examples=40,
+    max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )

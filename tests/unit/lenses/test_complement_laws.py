@@ -54,7 +54,7 @@ def _tried(function: Any, *arguments: Any) -> Any:
 
 
 @given(fitting_changes())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_value_that_goes_up_and_comes_back_is_what_it_was(change: Change) -> None:
     if change.down is None:
         return
@@ -68,7 +68,7 @@ def test_a_value_that_goes_up_and_comes_back_is_what_it_was(change: Change) -> N
 
 
 @given(fitting_changes())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_value_that_goes_back_and_comes_up_again_is_what_it_was(change: Change) -> None:
     if change.down is None:
         return
@@ -82,7 +82,7 @@ def test_a_value_that_goes_back_and_comes_up_again_is_what_it_was(change: Change
 
 
 @given(fitting_changes(), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_what_is_written_between_the_ways_is_never_lost(change: Change, rng: random.Random) -> None:
     """Any number of times: up, perhaps another value is written, back, perhaps another one."""
     if change.down is None:

@@ -31,7 +31,7 @@ def _same(fmt: Format, one: Value, other: Value) -> bool:
 
 
 @given(fitting_changes())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_a_change_says_that_it_brings_back_comes_back(change: Change) -> None:
     for value in made_up_values(change.old, 60):
         made, error = _outcome(change.upgrade, value)
@@ -45,7 +45,7 @@ def test_what_a_change_says_that_it_brings_back_comes_back(change: Change) -> No
 
 
 @given(fitting_changes())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_a_change_says_that_comes_forth_comes_forth(change: Change) -> None:
     if not change.comes_forth:
         return
@@ -118,7 +118,7 @@ def test_a_field_moves_out_of_a_struct_with_fields_that_cannot_be_none() -> None
 
 
 @given(fitting_changes())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_table_becomes_what_its_values_become_one_by_one(change: Change) -> None:
     pairs = [(v, _outcome(change.upgrade, v)) for v in made_up_values(change.old, 60)]
     _check_table(change.upgrade_table, change.old, change.new, pairs)

@@ -114,7 +114,7 @@ COSTS = st.builds(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(share=st.floats(0.1, 0.6), before=COSTS, after=COSTS, tells=st.booleans())
 def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed(
     share, before, after, tells
@@ -228,7 +228,7 @@ def test_where_live_rows_alone_miss_the_trigger_a_chunk_has_a_key_still():
     assert {each.entries for each in batches[-20:]} == {0, 1}
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(rate=st.floats(10, 1_000), interval=st.sampled_from([None, 5_000.0]))
 def test_a_rate_is_kept_as_long_as_it_takes_half_of_a_batch_at_most(rate, interval):
     query = Query(ChunkTuner.start(BackfillLimits.of(None, rate)), interval=interval, entry_ms=0.3)

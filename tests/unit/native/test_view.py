@@ -96,14 +96,14 @@ def test_asking_again_makes_nothing_new_and_another_session_is_told_too(moved):
 def test_metadata_that_a_running_query_removes_meanwhile_are_passed_over(moved, monkeypatch):
     text = (moved / "state/0/_metadata/v2/0").read_text()
     (moved / "state/0/_metadata/v2/5").write_text(text)
-    listed = operators._files
+    listed = operators.operator_runs
 
-    def removed_after_listing(files, directory):
-        found = listed(files, directory)
+    def removed_after_listing(files, operator):
+        found = listed(files, operator)
         (moved / "state/0/_metadata/v2/0").unlink(missing_ok=True)
         return found
 
-    monkeypatch.setattr(operators, "_files", removed_after_listing)
+    monkeypatch.setattr(operators, "operator_runs", removed_after_listing)
     session = Session()
     links = linked(session, place(moved, session))
     assert [at.name for at in (links["state/0/_metadata"] / "v2").iterdir()] == ["5"]

@@ -32,7 +32,7 @@ BATCHES = st.lists(
     max_size=4,
 )
 RUN = settings(
-    max_examples=60,
+    max_examples=20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     # A history takes long to make shorter.

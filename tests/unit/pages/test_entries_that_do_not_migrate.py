@@ -251,7 +251,7 @@ steps = st.lists(
 
 
 @given(first=st.lists(st.sampled_from(["x", POISON]), min_size=4, max_size=4), steps=steps)
-@hypothesis_settings(deadline=None, max_examples=60)
+@hypothesis_settings(deadline=None, max_examples=20)
 def test_whatever_happens_good_entries_migrate_and_others_stay(first: Any, steps: Any) -> None:
     page = OnePage()
     page.deploy(OLD)

@@ -171,7 +171,7 @@ class Visits(RuleBasedStateMachine):
 
 
 TestVisits = Visits.TestCase
-TestVisits.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestVisits.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
 
 
 def test_a_visit_reads_and_writes_the_leaf_of_its_key_alone() -> None:

@@ -69,7 +69,7 @@ def kept(old: Format, new: Format) -> list[str]:
     ]
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(format_pairs())
 def test_every_value_arrives_unless_a_question_doubts_it(pair: FormatPair) -> None:
     loaded = Loaded(Avro(pair.old), Avro(pair.new))
@@ -85,7 +85,7 @@ def test_every_value_arrives_unless_a_question_doubts_it(pair: FormatPair) -> No
 
 
 @pytest.mark.long
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(format_pairs())
 def test_the_whole_script_loads_and_migrates(scripts: ScriptFolder, pair: FormatPair) -> None:
     old, new = Avro(pair.old), Avro(pair.new)

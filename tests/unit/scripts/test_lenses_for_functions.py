@@ -264,7 +264,7 @@ def test_a_script_of_another_form_is_refused(folder, functions):
 
 
 @given(fitting_changes())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_lenses_that_are_found_for_functions_nobody_chose_fit_the_formats(change: Change) -> None:
     found = proposal(HandWrittenPair(change.old, change.new, change.upgrade, change.downgrade))
     if not found.open_fields:

@@ -13,7 +13,7 @@ from statemigrate.scripts.inference import infer_transforms
 RENAMED = re.compile(r"was `(.*?)` renamed to `(.*?)`|did `(.*?)` move to `(.*?)`")
 
 
-@settings(max_examples=200)
+@settings(max_examples=70)
 @given(format_pairs())
 def test_the_same_fields_are_paired(pair: FormatPair) -> None:
     old, new = Avro(pair.old), Avro(pair.new)
