@@ -11,6 +11,7 @@ from statemigrate.cli.options import (
     Settings,
     checkpoint_named,
     configuration,
+    configured_mask,
     file_to_write,
     operator_option,
     shared_options,
@@ -63,7 +64,7 @@ def browse(
 
     known = configuration()
     with spark_when_needed() as spark:
-        reading = settings.of_one(spark, stores=known.stores, mask=known.mask, **options)
+        reading = settings.of_one(spark, stores=known.stores, mask=configured_mask(), **options)
         if export is not None:
             page = browse_page(checkpoint, **reading)
             with replacing(Path(export), private=True) as stream:

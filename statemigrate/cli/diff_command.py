@@ -9,6 +9,7 @@ import click
 from statemigrate.cli.options import (
     Settings,
     configuration,
+    configured_mask,
     named_paths,
     operator_option,
     shared_options,
@@ -68,7 +69,7 @@ def diff(
             store=store,
             key=key,
             most=None if settings.json else _MOST,
-            **settings.of_one(spark, stores=known.stores, mask=known.mask, **options),
+            **settings.of_one(spark, stores=known.stores, mask=configured_mask(), **options),
         )
     if settings.json:
         print_json_text(json_text(found.to_json(), indent=2))

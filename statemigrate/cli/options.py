@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial, wraps
@@ -283,6 +283,14 @@ def _show_values(ctx: click.Context, parameter: click.Parameter, value: bool | N
     # In the environment: what starts from here, Spark and its workers, knows it too.
     root.call_on_close(partial(_set_environment, before))
     _set_environment(wanted)
+
+
+def configured_mask() -> Sequence[str]:
+    """The columns that the configuration masks, in whichever of its checkpoints they are."""
+    from statemigrate.formats import SharedMask
+
+    found = configuration()
+    return SharedMask(found.mask) if len(found.checkpoints) > 1 else found.mask
 
 
 def configuration() -> Configuration:

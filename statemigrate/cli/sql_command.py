@@ -11,6 +11,7 @@ from statemigrate.cli.options import (
     all_option,
     checkpoint_named,
     configuration,
+    configured_mask,
     match_option,
     named_by,
     operator_option,
@@ -69,7 +70,7 @@ def sql(
 
     known = configuration()
     with spark_when_needed() as spark:
-        reading = settings.of_one(spark, stores=known.stores, mask=known.mask, **options)
+        reading = settings.of_one(spark, stores=known.stores, mask=configured_mask(), **options)
         if every:
             found = selected(query, checkpoints=named_by(match), **reading)
         else:

@@ -14,6 +14,7 @@ from statemigrate.cli.options import (
     checkpoint_and_key,
     checkpoint_named,
     configuration,
+    configured_mask,
     reading_options,
     require_values,
 )
@@ -51,7 +52,7 @@ def get(
     from statemigrate.cli.session import spark_when_needed
     from statemigrate.commands.view import find, find_life
 
-    known = {"stores": configuration().stores, "mask": configuration().mask}
+    known = {"stores": configuration().stores, "mask": configured_mask()}
     if batches:
         options.pop("accept_edited")
         with spark_when_needed() as spark:
@@ -101,7 +102,7 @@ def export(
             to,
             progress=move,
             **settings.of_one(
-                spark, stores=configuration().stores, mask=configuration().mask, **options
+                spark, stores=configuration().stores, mask=configured_mask(), **options
             ),
         )
     if settings.json:

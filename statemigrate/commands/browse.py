@@ -21,7 +21,7 @@ from statemigrate.formats import Mask
 from statemigrate.inspect import policy_of
 from statemigrate.native import looks_again, retried
 from statemigrate.quoting import html_text
-from statemigrate.state import Project, StateTables
+from statemigrate.state import Project, StateTables, require_masked
 
 if TYPE_CHECKING:
     from statemigrate.native import Spark
@@ -58,7 +58,7 @@ def browse(  # noqa: PLR0913 - all but one by name
     def opened(batch: int | None) -> StateTables:
         return StateTables(str(checkpoint), project, batch, Mask.of(mask), "null")
 
-    opened(None)
+    require_masked(opened(None))
     server = BrowseServer(str(checkpoint), opened, port)
     if open_page:
         server.open_page()
@@ -84,6 +84,7 @@ def browse_page(
     """
     project = Project(migrations, dict(targets or {}), stores or {}, spark, operator)
     state = StateTables(str(checkpoint), project, batch, Mask.of(mask), "null")
+    require_masked(state)
     return Browsing(None).whole(state)
 
 

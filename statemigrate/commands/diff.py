@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.errors import CheckpointError, TransformError, rows_hidden
 from statemigrate.formats import Mask, plain_rows
 from statemigrate.native import looks_again
-from statemigrate.state import Project, StateTables, compared, no_such_store
+from statemigrate.state import Project, StateTables, compared, no_such_store, require_masked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +104,7 @@ def diff(  # noqa: PLR0913 - all but two by name
             first = last.at(_batch_before(last) if before is None else before)
         else:
             first, last = opened(checkpoint, before), opened(new, after)
+        require_masked(first, last)
         names = dict.fromkeys([*first.stores, *last.stores]) if store is None else {store: None}
         found = tuple(diff_of(first, last, name, key, most) for name in names)
         return StateDiff(first.batch, last.batch, found)

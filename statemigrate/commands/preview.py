@@ -145,14 +145,15 @@ def preview(  # noqa: PLR0913 - all but the first by name
     ``answers`` as for `rewrite`. Then, and where scripts migrate the state live, the state after
     the batches must also be the same whether it was migrated before them or after them.
     ``expected`` says by store and field what may differ, and is ``[tool.statemigrate.preview]`` on
-    the command line. Without ``save``, ``mask`` names columns that have a hash in place of each
-    value in examples.
+    the command line. Without ``save``, ``mask`` names columns, at any depth, that have a hash in
+    place of each value in examples.
 
     ``watch`` follows a running query. It gets each preview, and if it returns True the next batches
     are previewed once they are committed. Old and new code go on with the state that they have
     reached. The result is the last preview.
 
-    Raises `CheckpointError` if too little is left to run a batch again, `UnsupportedError` for
+    Raises `CheckpointError` if too little is left to run a batch again, or if no column has a name
+    in ``mask``, `UnsupportedError` for
     sources that cannot be read back and for state that cannot be masked, `CodeError` for code that
     does not run, `StartupError` for code of the embedded engine that does not start on the state,
     `CorruptFileError` for state that is damaged and for a bundle that was cut or edited, and
@@ -187,17 +188,17 @@ def preview(  # noqa: PLR0913 - all but the first by name
         return _saved(Path(save), material, target, state, max_bytes, rows)
     with workspace("statemigrate-preview-") as folder:
         given = RewriteGiven(options, answers)
-        runs = PreviewRuns(material, target, state, session, folder, progress, given)
         hidden = Mask.of(mask)
+        runs = PreviewRuns(material, target, state, session, folder, progress, given, hidden)
         found, begun = runs.made(runs.begun(), expectations)
-        shown = found.masked(hidden)
+        shown = found.masked(hidden, stores)
         while watch is not None and watch(shown):
             _clear(runs.folder, {*begun.controls, begun.candidate})
             last = runs.history.batches[-1].number
             further = _material_after(material, last, openers)
             runs = replace(runs, material=further, folder=folder / f"after-{last}")
             earlier, (found, begun) = begun, runs.made(begun, expectations)
-            shown = found.masked(hidden)
+            shown = found.masked(hidden, stores)
             for each in {*earlier.controls, earlier.candidate}:
                 shutil.rmtree(each)
     return shown

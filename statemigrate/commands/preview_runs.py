@@ -12,7 +12,9 @@ from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.preview_code import CodeReader, own_inputs
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files, files_to_read, open_files
+from statemigrate.formats import Mask, NamedColumn, columns_in
 from statemigrate.preview import (
+    OUTPUT,
     ROWS,
     Difference,
     Expectations,
@@ -155,6 +157,7 @@ class PreviewRuns:
     folder: Path
     progress: Progress | None
     given: RewriteGiven
+    mask: Mask
 
     @property
     def history(self) -> History:
@@ -206,6 +209,7 @@ class PreviewRuns:
         settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
         like = self.history.watermarks if control is None else control.watermarks
         candidate = self._run(new, begun.candidate, "candidate", recorded, steps, like)
+        self.mask.require_columns(self._columns(own, recorded, [*controls, candidate]))
         found = tuple(self._compared(own, controls, candidate, settled))
         square = None
         if control is not None and path != "as it is" and not begun.goes_on:
@@ -337,6 +341,19 @@ class PreviewRuns:
         for (store, name), cause in found.items():
             yield Noise(store, name, cause)
 
+    def _columns(
+        self, query_state: str, recorded: Mapping[str, RecordedInput], runs: Sequence[Replayed]
+    ) -> Iterator[NamedColumn]:
+        """All columns of the input, of what the runs gave out, and of all state that there is."""
+        for source, each in recorded.items():
+            yield from columns_in(each.schema, f"source {source}")
+        for run in runs:
+            for name in run.columns.values():
+                yield NamedColumn(name, f"{OUTPUT}.{name}")
+        last = self.history.batches[-1].number
+        for place in (query_state, *(each.checkpoint for each in runs)):
+            yield from self._state(place, last).fields()
+
     def _state(self, checkpoint: str, batch: int) -> StateTables:
         return self.state.open(checkpoint, batch)
 
@@ -360,7 +377,9 @@ class PreviewRuns:
             output = None
             if control is not None:
                 rows = [_output(each, number) for each in (control, candidate)]
-                output = compare_output(rows[0], rows[1], _keys(new), expectations.same("output"))
+                names = (control.columns, candidate.columns)
+                same = expectations.same("output")
+                output = compare_output(rows[0], rows[1], _keys(new), same, names)
             run = candidate.batches[place]
             ran = controls[-1].batches[place] if controls else None
             yield PreviewedBatch(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.formats import Mask, plain_values
 from statemigrate.native import looks_again, retried
-from statemigrate.state import Project, StateTables, selected
+from statemigrate.state import Project, StateTables, require_masked, selected
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,6 +94,7 @@ def _of_one(
     query: str, checkpoint: str | Path, batch: int | None, project: Project, reading: _Reading
 ) -> Selected:
     state = _opened(checkpoint, batch, project, reading)
+    require_masked(state)
     return Selected(state.batch, state.sql(query))
 
 
@@ -106,6 +107,7 @@ def _of_several(
         for each in named:
             opened = partial(_opened, each.path, None, project.at(each), reading)
             states[each.name] = retried(opened, each.path)
+        require_masked(*states.values())
         table = selected(query, None, states)
         return Selected(None, table, {name: each.batch for name, each in states.items()})
 

@@ -53,11 +53,11 @@ class Fields:
     mask: Mask
 
     @classmethod
-    def of(cls, entries: StoreEntries, mask: Sequence[str]) -> Fields:
+    def of(cls, entries: StoreEntries, mask: Mask) -> Fields:
         """The fields of a store."""
         value: Any = entries.value_type.jsonValue()
         element = value.get("elementType", value)
-        return cls(entries.key_type.jsonValue(), element, Mask.of(mask))
+        return cls(entries.key_type.jsonValue(), element, mask)
 
     def record(self, entry: Entry) -> Record:
         """An entry as a record: its key by column, and its value."""
@@ -238,13 +238,13 @@ def export(  # noqa: PLR0913 - all but three by name
     require_store(str(checkpoint), store)
     # What a stream was given cannot be taken back where a look begins again.
     with (
-        open_state(checkpoint, **project.keywords) as state,
+        open_state(checkpoint, mask=mask, **project.keywords) as state,
         TemporaryFile() if target is None else replacing(target, private=True) as stream,
     ):
         suffix = ".jsonl" if target is None else target.suffix
         entries = state.entries_of(store)
         is_list = entries.value_type.typeName() == "array"
-        form = form_of(suffix, Fields.of(entries, mask), is_list=is_list)
+        form = form_of(suffix, Fields.of(entries, state.mask_of(store)), is_list=is_list)
         counted = _Counted(progress)
         form.write(stream, entries.parts(form.block, counted))
         if not isinstance(path, str | Path):
@@ -286,7 +286,7 @@ def get(  # noqa: PLR0913 - all but two by name
             return state[store].history(*key)
         entries = state.entries_of(store)
         value = next((value for _, value in entries.under(key)), None)
-        fields = Fields.of(entries, mask)
+        fields = Fields.of(entries, state.mask_of(store))
         return fields.mask.shown(fields.value, value)
 
 
@@ -313,10 +313,10 @@ def find(
     errors are those of `get`.
     """
     require_store(str(checkpoint), store)
-    with open_state(checkpoint, **reading) as state:
+    with open_state(checkpoint, mask=mask, **reading) as state:
         entries = state.entries_of(store)
         wanted = keys_from_texts(entries.key_type, words)
-        fields = Fields.of(entries, mask)
+        fields = Fields.of(entries, state.mask_of(store))
         records = [fields.record(entry) for each in wanted for entry in entries.under(each)]
         found = [(each["key"], each["value"]) for each in records]
         width = len(entries.key_type.fields)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from statemigrate.formats.examples import MOST, made_up_values, samples
     from statemigrate.formats.format import Format, Value
     from statemigrate.formats.json_values import json_text, leaf_from_text, value_from_json
-    from statemigrate.formats.masking import Mask
+    from statemigrate.formats.masking import Mask, NamedColumn, SharedMask, columns_in
     from statemigrate.formats.merging import FieldDifference, MergeOutcome, merge
     from statemigrate.formats.schema import FieldChange, Verdict
     from statemigrate.formats.stored_format import format_from_json
@@ -53,7 +53,7 @@ else:
             "examples": "MOST made_up_values samples",
             "format": "Format Value",
             "json_values": "json_text leaf_from_text value_from_json",
-            "masking": "Mask",
+            "masking": "Mask NamedColumn SharedMask columns_in",
             "merging": "FieldDifference MergeOutcome merge",
             "schema": "FieldChange Verdict",
             "stored_format": "format_from_json",
@@ -72,11 +72,14 @@ __all__ = [
     "Format",
     "Mask",
     "MergeOutcome",
+    "NamedColumn",
+    "SharedMask",
     "Struct",
     "Value",
     "Verdict",
     "array_of",
     "aware_of",
+    "columns_in",
     "compare",
     "differences",
     "first_escaped",

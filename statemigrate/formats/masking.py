@@ -3,42 +3,100 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Self
 
+from statemigrate.errors import CheckpointError
 from statemigrate.formats.json_values import json_text
 
 MASK_KEY = "STATEMIGRATE_MASK_KEY"
 """The environment variable with the secret of the hashes; without it each process draws one."""
+_log = logging.getLogger("statemigrate.formats")
 _BYTES = 8
+_NAMES_SHOWN = 20
+_PARTS = ("elementType", "keyType", "valueType")
+"""Where Spark's JSON has the types within a list or a map."""
+
+
+@dataclass(frozen=True)
+class NamedColumn:
+    """A column, or a field of one: its ``name``, and with its ``place`` in front ``path``.
+
+    The path of the field ``email`` in the column ``to`` of the store ``orders`` is
+    ``orders.to.email``.
+    """
+
+    name: str
+    path: str
+
+
+class SharedMask(tuple[str, ...]):
+    """Names of columns that are masked in each of several checkpoints, which need not have all."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Mask:
     """The columns that are shown as hashes, by their names in small letters.
 
-    A hash depends on a secret, so that nobody without it finds a value by hashing all that there
-    may be. Equal values have equal hashes, and a null stays one.
+    A name is that of a column, or of a field at any depth; or it begins with the place, as
+    ``aggregation-0.max`` does, which is a column of one store. ``places`` are the names of the
+    store whose columns are asked about. ``is_shared`` says that they are those of a `SharedMask`.
+
+    A hash depends on a secret, so that nobody without it finds
+    a value by hashing all that there may be. Equal values have equal hashes, and a null stays one.
     """
 
     names: frozenset[str]
     secret: bytes
+    places: tuple[str, ...] = ()
+    is_shared: bool = False
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Self:
         """The mask of some columns, with this process's secret."""
         found = frozenset(each.casefold() for each in names)
-        return cls(found, _secret(os.environ.get(MASK_KEY, "")) if found else b"")
+        secret = _secret(os.environ.get(MASK_KEY, "")) if found else b""
+        return cls(found, secret, is_shared=isinstance(names, SharedMask))
+
+    def at(self, *places: str) -> Self:
+        """The same for the columns of a store, which may have several names."""
+        return replace(self, places=places)
+
+    def hides(self, name: str, places: Iterable[str]) -> bool:
+        """Whether it names the column or field of some places."""
+        found = {name.casefold(), *(f"{place}.{name}".casefold() for place in places)}
+        return not self.names.isdisjoint(found)
 
     def covers(self, field: Mapping[str, Any]) -> bool:
         """Whether a field, as Spark's JSON has it, or a field anywhere in it has such a name."""
-        if not self.names:
-            return False
-        return str(field["name"]).casefold() in self.names or self._covers_type(field["type"])
+        return bool(self.names) and self._covers(field, self.places)
+
+    def require_columns(self, there: Iterable[NamedColumn]) -> None:
+        """Raise `CheckpointError` for a name that none of the columns has, or log it if shared.
+
+        No more of them are looked at than it takes to find all names.
+        """
+        missing, others = set(self.names), set[str]()
+        if not missing:
+            return
+        for each in there:
+            missing -= {each.name.casefold(), each.path.casefold()}
+            others.add(each.name)
+            if not missing:
+                return
+        if self.is_shared:
+            # A refusal would be one for each checkpoint that another one's column is not in.
+            names = ", ".join(sorted(missing))
+            _log.warning("no column here is masked as %s, which `mask` names", names)
+        else:
+            raise _no_column(min(missing), others)
 
     def hashed(self, value: Any) -> str | None:
         """The hash of a plain value, as text; None for None."""
@@ -63,14 +121,43 @@ class Mask:
         ]
         return {**fields, "fields": found}
 
-    def _covers_type(self, kind: Any) -> bool:
+    def _covers(self, field: Mapping[str, Any], places: tuple[str, ...]) -> bool:
+        name = str(field["name"])
+        within = tuple(f"{each}.{name}" for each in places)
+        return self.hides(name, places) or self._covers_type(field["type"], within)
+
+    def _covers_type(self, kind: Any, places: tuple[str, ...]) -> bool:
         if not isinstance(kind, Mapping):
             return False
         if kind.get("type") == "struct":
-            return any(map(self.covers, kind["fields"]))
-        return any(
-            self._covers_type(kind.get(part)) for part in ("elementType", "keyType", "valueType")
-        )
+            return any(self._covers(each, places) for each in kind["fields"])
+        return any(self._covers_type(kind.get(part), places) for part in _PARTS)
+
+
+def columns_in(kind: Any, place: str) -> Iterator[NamedColumn]:
+    """The columns of a place, and all fields in them; ``kind`` is a type as Spark's JSON has it."""
+    if not isinstance(kind, Mapping):
+        return
+    for each in kind.get("fields", ()):
+        name = str(each["name"])
+        yield NamedColumn(name, f"{place}.{name}")
+        yield from columns_in(each["type"], f"{place}.{name}")
+    for part in _PARTS:
+        yield from columns_in(kind.get(part), place)
+
+
+def _no_column(name: str, there: set[str]) -> CheckpointError:
+    listed = sorted(there)
+    more = f" and {len(listed) - _NAMES_SHOWN} more" if len(listed) > _NAMES_SHOWN else ""
+    return CheckpointError(
+        "SM-PREVIEW-030",
+        f"no column is called {name}, which is to be masked",
+        expected="names of columns of the state or of the input, or such a name with its store in "
+        "front",
+        found=f"{', '.join(listed[:_NAMES_SHOWN])}{more}" or "no column",
+        next_action="correct the name, or leave it out: what it means would have stayed as it is",
+        column=name,
+    )
 
 
 @cache

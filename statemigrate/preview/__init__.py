@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from statemigrate.preview.bundle_rows import BundleRows
     from statemigrate.preview.comparison import (
+        OUTPUT,
         ROWS,
         Difference,
         Example,
@@ -52,7 +53,8 @@ else:
             "bundle": "MAX_BYTES Bundle compare_checksums is_bundle open_bundle save_bundle",
             "bundle_rows": "BundleRows",
             "comparison": (
-                "ROWS Difference Example Same StateComparison compare_output compare_states equal"
+                "OUTPUT ROWS Difference Example Same StateComparison compare_output "
+                "compare_states equal"
             ),
             "engines": "StateEngine engine_of",
             "expectations": "Expectations",

@@ -12,18 +12,16 @@ import pyarrow as pa
 
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files
-from statemigrate.formats import Mask
+from statemigrate.formats import Mask, columns_in
 from statemigrate.preview.inputs import RecordedInput, write_rows
 from statemigrate.preview.key_sample import KeySample, SampledTypes, same_types
-from statemigrate.preview.pseudonyms import Pseudonyms, UnmaskedValues, field_names, unmaskable
+from statemigrate.preview.pseudonyms import Pseudonyms, UnmaskedValues, unmaskable
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statemigrate.preview.engines import StateRows
-
-_NAMES_SHOWN = 20
 
 
 class BundleRows:
@@ -77,7 +75,7 @@ class BundleRows:
         """
         if not self.mask.names:
             return ()
-        self._check_names({*state.names(files, batches[0])}, inputs)
+        self._check_names(state, files, batches, inputs)
         unmasked = UnmaskedValues(self.pseudonyms)
         others = _other_files(files, state.state_folder)
         for place, rows in chain(others, state.rows(files, batches), _input_rows(inputs)):
@@ -94,20 +92,18 @@ class BundleRows:
             for batch in pq.ParquetFile(file).iter_batches():
                 self.pseudonyms.replaced(batch.to_struct_array(), f"source {source}")
 
-    def _check_names(self, state: set[str], inputs: Mapping[str, RecordedInput]) -> None:
-        there = state.union(*(field_names(each.schema) for each in inputs.values()))
-        known = {each.casefold() for each in there} | self.pseudonyms.names
-        missing = sorted(self.mask.names - known)
-        if missing:
-            raise CheckpointError(
-                "SM-PREVIEW-030",
-                f"no column is called {missing[0]}, which is to be masked",
-                expected="names of columns of the input or of the state",
-                found=", ".join(sorted(there)[:_NAMES_SHOWN]),
-                next_action="name the columns to mask in this bundle with --mask; no bundle was "
-                "written",
-                column=missing[0],
-            )
+    def _check_names(
+        self,
+        state: StateRows,
+        files: Files,
+        batches: Sequence[int],
+        inputs: Mapping[str, RecordedInput],
+    ) -> None:
+        # The code may have changed between the first of the batches and the last one.
+        there = [state.columns(files, batch) for batch in (batches[0], batches[-1])]
+        sources = (columns_in(each.schema, f"source {name}") for name, each in inputs.items())
+        unknown = replace(self.mask, names=self.mask.names - self.pseudonyms.names)
+        unknown.require_columns(chain(*there, *sources))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from statemigrate.state import (
 
 EXAMPLES = 3
 """Whole examples that are kept of each kind of difference in a store at a batch."""
+OUTPUT = "output"
+"""What the rows are called that code gives out."""
 ROWS = "_rows"
 """The name under which rows that only one side has are expected, or noise."""
 _SHARE = 1 / 200
@@ -80,6 +82,7 @@ class Difference:
 
     ``only_old`` and ``only_new`` are the fields that one side has alone. ``rows`` are those that
     were compared. ``keys`` is false where the two have other keys, so that no rows were compared.
+    ``own_names`` has, by column, other names that its field has by itself.
     """
 
     store: str
@@ -92,6 +95,7 @@ class Difference:
     only_new: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     keys: bool = True
+    own_names: Mapping[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_same(self) -> bool:
@@ -167,7 +171,16 @@ class StateComparison:
             found = _unequal(rows[0], rows[1], names, same)
         if not same.asks_of_equal and _types(tables[0]) == _types(tables[1]):
             self._before[name] = _Compared(sides, found)
-        return _difference(name, key, found, old_fields, new_fields, same)
+        made = _difference(name, key, found, old_fields, new_fields, same)
+        return replace(made, own_names=_own_names(*(each.layout.own_names for each in tables)))
+
+
+def _own_names(*sides: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    """By column the names that its field has on one of the sides."""
+    columns = {column for each in sides for column in each}
+    return {
+        column: frozenset(each[column] for each in sides if column in each) for column in columns
+    }
 
 
 @dataclass(frozen=True)
@@ -304,11 +317,17 @@ def _by_key(rows: Iterable[Row], key: Sequence[str]) -> dict[str, Row]:
     return found
 
 
-def compare_output(old: pa.Table, new: pa.Table, keys: Iterable[str], same: Same) -> Difference:
+def compare_output(
+    old: pa.Table,
+    new: pa.Table,
+    keys: Iterable[str],
+    same: Same,
+    own_names: Sequence[Mapping[str, str]] = (),
+) -> Difference:
     """What differs between what two runs of a batch gave out.
 
     Rows belong together by the columns that are among ``keys``, those of the query's state; without
-    any of them, by all common columns.
+    any of them, by all common columns. ``own_names`` are those of the runs, as `Replayed` has them.
     """
     columns = [tuple(each.schema.names) for each in (old, new)]
     common = [each for each in columns[0] if each in columns[1]]
@@ -317,7 +336,8 @@ def compare_output(old: pa.Table, new: pa.Table, keys: Iterable[str], same: Same
     fields = [[each for each in names if each not in key] for names in columns]
     rest = _unequal(RowStream.of(old), RowStream.of(new), common, same)
     rest = replace(rest, old=_in_order(rest.old, common), new=_in_order(rest.new, common))
-    return _difference("output", key, rest, fields[0], fields[1], same)
+    made = _difference(OUTPUT, key, rest, fields[0], fields[1], same)
+    return replace(made, own_names=_own_names(*own_names))
 
 
 def _in_order(rows: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -33,7 +33,15 @@ from statemigrate.embedded import (
 )
 from statemigrate.errors import UnsupportedError, ValueMismatchError
 from statemigrate.files import Files, open_files
-from statemigrate.formats import Format, aware_of, microseconds_of, plain_array, plain_values
+from statemigrate.formats import (
+    Format,
+    NamedColumn,
+    aware_of,
+    columns_in,
+    microseconds_of,
+    plain_array,
+    plain_values,
+)
 from statemigrate.preview.key_sample import KeySample, SampledTypes, same_types
 from statemigrate.preview.masked_complements import ComplementMask, texts_of
 from statemigrate.preview.pseudonyms import Pseudonyms, field_names, unmaskable
@@ -75,14 +83,14 @@ class EmbeddedStateRows:
         manifest = read_manifest(Layout.over(old), batches[-1])
         copy_changed(old, new, batches, _Change(self._pseudonyms, self._sample, manifest), working)
 
-    def names(self, files: Files, batch: int) -> Iterator[str]:
+    def columns(self, files: Files, batch: int) -> Iterator[NamedColumn]:
         """See `StateRows`."""
         manifest = read_manifest(Layout.over(files), batch)
-        yield from field_names(manifest.key_schema)
-        for stored in manifest.stores.values():
-            yield from field_names(stored.user_key)
+        for name, stored in manifest.stores.items():
+            yield from columns_in(manifest.key_schema, name)
+            yield from columns_in(stored.user_key, name)
             for family in stored.families:
-                yield from _names_in(family.format.schema)
+                yield from columns_in(family.format.struct_type().jsonValue(), name)
 
     def rows(self, files: Files, batches: Sequence[int]) -> Iterator[tuple[str, pa.Array]]:
         """See `StateRows`."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from statemigrate.embedded import ProcessorQuery, QueryTrial
+    from statemigrate.formats import NamedColumn
     from statemigrate.preview.key_sample import KeySample, SampledTypes
     from statemigrate.preview.pseudonyms import Pseudonyms
 
@@ -91,8 +92,8 @@ class StateRows(Protocol):
         `UnsupportedError` for state that cannot be written with other rows.
         """
 
-    def names(self, files: Files, batch: int) -> Iterable[str]:
-        """The names of all fields of the state after a batch, at any depth."""
+    def columns(self, files: Files, batch: int) -> Iterable[NamedColumn]:
+        """All columns of the state after a batch, and the fields in them."""
 
     def rows(self, files: Files, batches: Sequence[int]) -> Iterator[tuple[str, pa.Array]]:
         """All that the state after some batches has, as structs or texts, and what each is."""

@@ -103,12 +103,15 @@ class ReplayedBatch:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a run has left: its checkpoint with the state after each batch, and its output."""
+    """What a run has left: its checkpoint with the state after each batch, and its output.
+
+    ``columns`` has, by column of the output's files, the name that it has in the code.
+    """
 
     checkpoint: str
     output: Path
     batches: tuple[ReplayedBatch, ...]
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def watermarks(self) -> dict[int, int]:
@@ -232,14 +235,14 @@ class _Run:
             ended[batch] = time.monotonic()
             self.progress(batch)
 
-        schema = _run(self.code, made, folder, self.output, None, note, self.history.times)
+        columns = _run(self.code, made, folder, self.output, None, note, self.history.times)
         times = [began, *ended.values()]
         files = open_files(folder.as_uri())
         done = [
             ReplayedBatch(number, read_commit(files, number).watermark, times[n + 1] - times[n])
             for n, number in enumerate(ended)
         ]
-        return Replayed(folder.as_uri(), self.output, tuple(done), schema)
+        return Replayed(folder.as_uri(), self.output, tuple(done), columns)
 
     def one_by_one(self, folder: Path, like: Mapping[int, int] | None) -> Replayed:
         """Run each batch by a start of its own, with the time and the watermark that it had."""
@@ -247,7 +250,7 @@ class _Run:
         start = read_entry(files, self.history.before.number)
         self._begin(folder, self.recorded)
         done: list[ReplayedBatch] = []
-        schema: Mapping[str, Any] = {}
+        columns: Mapping[str, str] = {}
         reached = read_commit(files, self.history.before.number).watermark
         is_alike = reached == self.history.before.commit.watermark
         for batch in self.history.batches:
@@ -259,7 +262,7 @@ class _Run:
             entry = replace(_unnamed(entry, lines), pinned=start.pinned)
             _write_entry(folder, batch.number, entry)
             began = time.monotonic()
-            schema = _run(
+            columns = _run(
                 self.code, made, folder, self.output, batch.number, lambda _: None,
                 self.history.times,
             )  # fmt: skip
@@ -269,7 +272,7 @@ class _Run:
             if like is not None and like.get(batch.number) != reached:
                 is_alike = False
             self.progress(batch.number)
-        return Replayed(folder.as_uri(), self.output, tuple(done), schema)
+        return Replayed(folder.as_uri(), self.output, tuple(done), columns)
 
     def _begin(self, folder: Path, recorded: Mapping[str, RecordedInput]) -> None:
         shutil.rmtree(self.output, ignore_errors=True)
@@ -399,17 +402,13 @@ def _run(
     batch: int | None,
     note: Callable[[int], None],
     times: Mapping[int, int],
-) -> Mapping[str, Any]:
-    """Run the ``batch`` that is begun in ``folder``, or all if none is; the schema of the output.
+) -> Mapping[str, str]:
+    """Run the ``batch`` that is begun in ``folder``, or all if none is; the columns of `Replayed`.
 
     ``note`` is called with each batch when its rows are written. ``times`` are those of batches.
     """
-    from pyspark.sql.types import StructType
-
-    names = unique_names(made.output.fieldNames())
-    schema = StructType.fromJson(made.output.jsonValue())
-    for each, name in zip(schema.fields, names, strict=True):
-        each.name = name
+    own = made.output.fieldNames()
+    names = unique_names(own)
 
     def keep(rows: DataFrame, number: int) -> None:
         rows.toDF(*names).write.mode("overwrite").parquet((output / str(number)).as_uri())
@@ -427,7 +426,7 @@ def _run(
     if not ended:
         query.stop()
         raise _failed(code, batch, TimeoutError(f"it takes more than {_TOO_LONG} seconds"))
-    return dict(schema.jsonValue())
+    return dict(zip(names, own, strict=True))
 
 
 def unique_names(columns: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from statemigrate.errors import rows_hidden
 from statemigrate.formats import Mask
 from statemigrate.preview.comparison import Difference, Example
 from statemigrate.preview.expectations import Expectations
+from statemigrate.state import FAILURE_COLUMNS
 
 Path = Literal["as it is", "live", "rewritten"]
 """How the state before the first batch came to the new code."""
@@ -113,17 +114,23 @@ class Preview:
         """Whether nothing differs but what is expected."""
         return not self.unexpected
 
-    def masked(self, mask: Mask) -> Preview:
-        """The same with hashes in place of the values of the masked columns."""
+    def masked(self, mask: Mask, stores: Mapping[str, str] | None = None) -> Preview:
+        """The same with hashes in place of the values of the masked columns.
+
+        ``stores`` has the engine's names of stores by those that the project gives them.
+        """
+        known = stores or {}
         batches = tuple(
             replace(
                 each,
-                stores=tuple(_masked(found, mask) for found in each.stores),
-                output=None if each.output is None else _masked(each.output, mask),
+                stores=tuple(_masked(found, mask, known) for found in each.stores),
+                output=None if each.output is None else _masked(each.output, mask, {}),
             )
             for each in self.batches
         )
-        square = None if self.square is None else tuple(_masked(each, mask) for each in self.square)
+        square = self.square
+        if square is not None:
+            square = tuple(_masked(each, mask, known) for each in square)
         return replace(self, batches=batches, square=square)
 
     def to_json(self) -> dict[str, Any]:
@@ -160,28 +167,53 @@ class Preview:
             )
 
 
-def _masked(found: Difference, mask: Mask) -> Difference:
+def _masked(found: Difference, mask: Mask, stores: Mapping[str, str]) -> Difference:
     if rows_hidden():
         return replace(found, examples=())
-    return replace(found, examples=tuple(_example(each, mask) for each in found.examples))
+    if not mask.names:
+        return found
+    places = [found.store, *([stores[found.store]] if found.store in stores else [])]
+    masked = _MaskedRow(mask, places, found.own_names)
+    return replace(found, examples=tuple(map(masked.example, found.examples)))
 
 
-def _example(found: Example, mask: Mask) -> Example:
-    def hidden(row: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+@dataclass(frozen=True)
+class _MaskedRow:
+    """Masks rows of a store, which has the names in ``places``."""
+
+    mask: Mask
+    places: Sequence[str]
+    own_names: Mapping[str, frozenset[str]]
+
+    def example(self, found: Example) -> Example:
+        """An example with hashes."""
+        key = self._row(found.key)
+        return Example(found.change, key or {}, self._row(found.before), self._row(found.after))
+
+    def _row(self, row: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         if row is None:
             return None
-        return {name: _value(name, each, mask) for name, each in row.items()}
+        return {name: self._column(name, each) for name, each in row.items()}
 
-    key = hidden(found.key)
-    return Example(found.change, key or {}, hidden(found.before), hidden(found.after))
+    def _column(self, name: str, value: Any) -> Any:
+        # Either quotes a value whole, whichever of its fields are masked.
+        if name in FAILURE_COLUMNS:
+            return self.mask.hashed(value)
+        for own in {name, *self.own_names.get(name, ())}:
+            made = self._value(own, value, self.places)
+            if made != value:
+                return made
+        return value
 
+    def _value(self, name: str, value: Any, places: Sequence[str]) -> Any:
+        """A value, with hashes for what the mask covers in it, at any depth."""
+        if self.mask.hides(name, places):
+            return self.mask.hashed(value)
+        return self._within(value, [f"{each}.{name}" for each in places])
 
-def _value(name: str, value: Any, mask: Mask) -> Any:
-    """A value, with hashes for what the mask covers in it, at any depth."""
-    if name.casefold() in mask.names:
-        return mask.hashed(value)
-    if isinstance(value, Mapping):
-        return {key: _value(str(key), each, mask) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_value("", each, mask) for each in value]
-    return value
+    def _within(self, value: Any, places: Sequence[str]) -> Any:
+        if isinstance(value, Mapping):
+            return {key: self._value(str(key), each, places) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._within(each, places) for each in value]
+        return value

@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from statemigrate.checkpoint import Batch, CommittedState, OperatorFamily
 from statemigrate.checkpoint.operators import is_derived, user_name
+from statemigrate.deployment import store_of
 from statemigrate.files import Files, open_files
+from statemigrate.formats import NamedColumn, columns_in
 from statemigrate.native import paged_names
 from statemigrate.preview.key_sample import KeySample, SampledTypes, same_types
-from statemigrate.preview.pseudonyms import Pseudonyms, field_names, unmaskable
+from statemigrate.preview.pseudonyms import Pseudonyms, unmaskable
 from statemigrate.preview.state_copy import copy_state
 
 
@@ -49,11 +51,11 @@ class SparkStateRows:
         place = _name_of(family)
         return self._pseudonyms.replaced(keys, place), self._pseudonyms.replaced(values, place)
 
-    def names(self, files: Files, batch: int) -> Iterator[str]:
+    def columns(self, files: Files, batch: int) -> Iterator[NamedColumn]:
         """See `StateRows`."""
         for each in CommittedState(files, batch).families:
-            yield from field_names(each.family.key)
-            yield from field_names(each.family.value)
+            yield from columns_in(each.family.key, _name_of(each))
+            yield from columns_in(each.family.value, _name_of(each))
 
     def rows(self, files: Files, batches: Sequence[int]) -> Iterator[tuple[str, pa.Array]]:
         """See `StateRows`."""
@@ -77,4 +79,7 @@ def _sampled_types(
 def _name_of(family: OperatorFamily) -> str:
     """What people call a family: Spark's own name where only Spark looks at it."""
     name = user_name(family.operator, family.store.name, family.family.name)
-    return name or f"{family.store.name} {family.family.name} of operator {family.operator.number}"
+    if name is None:
+        return f"{family.store.name} {family.family.name} of operator {family.operator.number}"
+    # A name in a mask is that of a store, which has values of several revisions.
+    return store_of(name)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         StateTables,
         compared,
         open_state,
+        require_masked,
         selected,
     )
     from statemigrate.state.target_entries import StoreEntries, keys_from_texts
@@ -76,6 +77,8 @@ else:
             "table_changes": "StoreAt rows_changed",
             "table_columns": "FAILURE_COLUMNS",
             "table_stores": "StoreRows",
-            "tables": "ReadOnError StateTable StateTables compared open_state selected",
+            "tables": (
+                "ReadOnError StateTable StateTables compared open_state require_masked selected"
+            ),
         },
     )

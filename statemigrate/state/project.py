@@ -63,6 +63,10 @@ class Project:
         """The sound chains of scripts, by store; empty without scripts."""
         return {} if self.survey is None else self.survey.lineages
 
+    def store_names(self, name: str) -> tuple[str, ...]:
+        """The names of a store: the one in this project, and the engine's own."""
+        return (name, self.stores[name]) if name in self.stores else (name,)
+
     @property
     def keywords(self) -> dict[str, Any]:
         """The settings by their names, as the public functions take them."""

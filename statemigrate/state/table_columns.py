@@ -61,6 +61,14 @@ class TableColumns:
         names = [str(each["name"]) for each in self.value["fields"]]
         return _unique(names, {*self.key_names, *self._system}, "value_")
 
+    @cached_property
+    def own_names(self) -> dict[str, str]:
+        """By column the name of its field, where that is another one."""
+        fields = [*self.key["fields"], *(self.user_key or {"fields": []})["fields"]]
+        fields += self.value["fields"]
+        named = zip((*self.key_names, *self.value_names), fields, strict=True)
+        return {name: str(each["name"]) for name, each in named if name != each["name"]}
+
     @property
     def failure_names(self) -> tuple[str, ...]:
         """The columns about values that do not migrate."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from functools import cached_property
 
 from statemigrate.embedded import Layout, retained_versions
 from statemigrate.files import files_to_read
+from statemigrate.formats import NamedColumn, columns_in
 from statemigrate.state.embedded import EmbeddedState
 from statemigrate.state.plain_rows import EmbeddedRows
 from statemigrate.state.project import Project
@@ -52,6 +54,14 @@ class EmbeddedCatalog:
     def close(self) -> None:
         """See `Catalog`."""
         self._finalizer()
+
+    def fields(self) -> Iterator[NamedColumn]:
+        """See `Catalog`."""
+        for name, stored in self.state.stores.items():
+            yield from columns_in(self.state.committed.manifest.key_schema, name)
+            yield from columns_in(stored.user_key, name)
+            for family in stored.families:
+                yield from columns_in(family.format.struct_type().jsonValue(), name)
 
     def rows(self, name: str) -> StoreRows:
         """See `Catalog`."""

@@ -19,7 +19,7 @@ from statemigrate.checkpoint.operators import (
     user_name,
 )
 from statemigrate.files import Remembered
-from statemigrate.formats import Format
+from statemigrate.formats import Format, NamedColumn, columns_in
 from statemigrate.state.envelopes import EnvelopesOf, revisions_of
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
@@ -77,6 +77,20 @@ class SparkCatalog:
 
     def close(self) -> None:
         """See `Catalog`: there is nothing."""
+
+    def fields(self) -> Iterator[NamedColumn]:
+        """See `Catalog`: of every operator, whichever the project names."""
+        from statemigrate.deployment import store_of
+
+        own = {store: name for name, store in self._project.stores.items()}
+        for each in self._state.families:
+            family = each.family
+            name = user_name(each.operator, each.store.name, family.name) or each.store.name
+            place = store_of(name)
+            for known in (place, *([own[place]] if place in own else [])):
+                yield from columns_in(family.key, known)
+                yield from columns_in(family.user_key, known)
+                yield from columns_in(family.value, known)
 
     def rows(self, name: str) -> StoreRows:
         """See `Catalog`."""

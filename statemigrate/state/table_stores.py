@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.operators import StructJson
 from statemigrate.errors import TransformError, ValueMismatchError
-from statemigrate.formats import Format, plain_values
+from statemigrate.formats import Format, NamedColumn, plain_values
 from statemigrate.state.project import Project
 from statemigrate.state.protocol import State
 from statemigrate.state.user_rows import UserRows
@@ -220,6 +220,9 @@ class Catalog(Protocol):
     @property
     def state(self) -> State:
         """The stores with their families, which a processor would access at this batch."""
+
+    def fields(self) -> Iterator[NamedColumn]:
+        """The columns of all of them, and the fields in these, as far as metadata name them."""
 
     def rows(self, name: str) -> StoreRows:
         """The rows of one of them."""

@@ -11,13 +11,14 @@ from statemigrate.errors import (
     CheckpointError,
     CorruptFileError,
     MissingPackageError,
+    StatemigrateError,
     ValueMismatchError,
     require_word,
     rows_hidden,
     shown,
 )
 from statemigrate.files import Remembered, files_to_read
-from statemigrate.formats import Mask, plain_rows
+from statemigrate.formats import Mask, NamedColumn, columns_in, plain_rows
 from statemigrate.native import is_missing
 from statemigrate.quoting import html_text
 from statemigrate.state.open import engine_of, require_scripted
@@ -65,22 +66,26 @@ def open_state(  # noqa: PLR0913 - all but one by name
     and ``_index`` where a key has several rows. Values are in the format of the store's target, by
     the scripts in ``migrations``; without scripts they are as they are stored. ``mask`` names
     columns that have a hash in place of each value, as a column does in which a field has such a
-    name. ``targets`` names, by store, the revision to read in, the head by default;
-    ``accept_edited`` names scripts that were edited after they were applied, which
-    `StateTable.entries` refuses otherwise. ``operator`` is the number or name of the operator, if
-    there are several, and ``stores`` has the project's names for the stores of operators, as in
-    ``{"orders": "aggregation-0"}``. A value that does not migrate raises `TransformError` when its
-    row is read. With ``on_error="null"`` it is null in the columns of values instead, and the
-    columns ``_error`` and ``_stored`` have the reason and the stored value as JSON. ``spark`` is
-    for a checkpoint on a remote file system: a session, or a function that makes one. A copy of the
-    embedded engine's state goes with the tables, or at the end of a ``with`` block.
+    name; ``orders.customer`` is a column of one store alone. ``targets`` names, by store, the
+    revision to read in, the head by default; ``accept_edited`` names scripts that were edited after
+    they were applied, which `StateTable.entries` refuses otherwise. ``operator`` is the number or
+    name of the operator, if there are several, and ``stores`` has the project's names for the
+    stores of operators, as in ``{"orders": "aggregation-0"}``. A value that does not migrate raises
+    `TransformError` when its row is read. With ``on_error="null"`` it is null in the columns of
+    values instead, and the columns ``_error`` and ``_stored`` have the reason and the stored value
+    as JSON. ``spark`` is for a checkpoint on a remote file system: a session, or a function that
+    makes one. A copy of the embedded engine's state goes with the tables, or at the end of a
+    ``with`` block.
 
-    Raises `CheckpointError` for what is no checkpoint, or a batch that is not there.
+    Raises `CheckpointError` for what is no checkpoint, a batch that is not there, and a name in
+    ``mask`` that no column has.
     """
     project = Project(
         migrations, dict(targets or {}), stores or {}, spark, operator, tuple(accept_edited)
     )
-    return StateTables(str(checkpoint), project, batch, Mask.of(mask), on_error)
+    state = StateTables(str(checkpoint), project, batch, Mask.of(mask), on_error)
+    require_masked(state)
+    return state
 
 
 class StateTables:
@@ -200,9 +205,25 @@ class StateTables:
         files = files_to_read(self.checkpoint, None if callable(given) else given)
         return SparkCatalog(Remembered(files), self._project, batch)
 
+    def fields(self) -> Iterator[NamedColumn]:
+        """All columns of all stores, in every format that has values, and the fields in them.
+
+        Raises what `rows_of` raises, after the columns that can be known without it.
+        """
+        yield from self._catalog.fields()
+        for name in self._catalog.names:
+            rows = self.rows_of(name)
+            for place in self._project.store_names(name):
+                for kind in (rows.key, rows.user_key, rows.value):
+                    yield from columns_in(kind, place)
+
     def rows_of(self, name: str) -> StoreRows:
         """The rows of a store. Raises `StartupError` where its scripts do not fit it."""
         return self._catalog.rows(name)
+
+    def mask_of(self, name: str) -> Mask:
+        """The columns of a store that have a hash in place of each value."""
+        return self._mask.at(*self._project.store_names(name))
 
     @property
     def mask(self) -> Mask:
@@ -456,7 +477,38 @@ class StateTable:
     def _columns(self) -> TableColumns:
         rows, state = self._rows, self._state
         shape = rows.key, rows.user_key, rows.value, rows.has_several
-        return TableColumns(*shape, self.batch, state.mask, state.on_error == "null")
+        mask = state.mask_of(self.name)
+        return TableColumns(*shape, self.batch, mask, state.on_error == "null")
+
+
+def require_masked(*states: StateTables) -> None:
+    """Raise `CheckpointError` where a name of the first one's mask is a column of none of them.
+
+    A column of the newest batch counts too, where another one was asked for. Nothing is raised
+    where the columns of a store cannot be known.
+    """
+    mask = states[0].mask
+    if not mask.names:
+        return
+    failed: list[StatemigrateError] = []
+    try:
+        mask.require_columns(_fields_of(states, failed))
+    except CheckpointError:
+        if not failed:
+            raise
+
+
+def _fields_of(
+    states: Sequence[StateTables], failed: list[StatemigrateError]
+) -> Iterator[NamedColumn]:
+    for state in states:
+        try:
+            yield from state.fields()
+            newest = state.batches[-1:]
+            if newest and newest[0] != state.batch:
+                yield from state.at(newest[0]).fields()
+        except StatemigrateError as error:
+            failed.append(error)
 
 
 def selected(query: str, state: StateTables | None, named: Mapping[str, StateTables]) -> pa.Table:

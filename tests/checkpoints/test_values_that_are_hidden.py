@@ -10,7 +10,7 @@ from pyspark.sql import functions as fn
 
 import statemigrate
 from statemigrate.cli.main import VERBS, main
-from statemigrate.errors import NO_VALUES
+from statemigrate.errors import NO_VALUES, CheckpointError
 from statemigrate.formats.masking import MASK_KEY
 
 pytestmark = pytest.mark.spark
@@ -181,6 +181,66 @@ def test_a_masked_column_has_equal_hashes_for_equal_values_in_every_form(project
     assert {each["value"]["max"] for each in rows} == {"hidden-card-1"}
     one = json.loads(typed("get", "orders", checkpoint, "hidden-customer-1").stdout)
     assert one == {"max": "hidden-card-1", "max_2": amount}
+
+
+def test_a_column_of_one_store_is_masked_by_either_name_of_the_store(project, checkpoint):
+    for name in ("orders.max_2", "aggregation-0.MAX_2"):
+        configure(project, f'mask = ["customer", "{name}"]')
+        for command in ("get", "get --batches", "export to output", "sql", "diff"):
+            words = [str(checkpoint) if each == "CP" else each for each in COMMANDS[command]]
+            text = shown_by(project, typed(*words))
+            assert "hidden-card" in text, command
+            assert "918273645" not in text, command
+
+
+MASKED = ("get", "get --batches", "export to output", "export", "sql", "diff", "browse")
+
+
+@pytest.mark.parametrize("name", ["costumer", "others.customer", "card"])
+def test_a_mask_that_no_column_has_is_refused_before_anything_is_shown(project, checkpoint, name):
+    configure(project, f'mask = ["customer", "{name}"]')
+    for command in MASKED:
+        words = [str(checkpoint) if each == "CP" else each for each in COMMANDS[command]]
+        ran = typed("--json", *words)
+        assert ran.exit_code == 1, command
+        error = json.loads(ran.stderr)["error"]
+        assert (error["code"], error["data"]["column"]) == ("SM-PREVIEW-030", name)
+        assert error["found"] == "customer, max, max_2"
+        assert "hidden-c" not in shown_by(project, ran).replace("hidden-customer-1", "")
+
+
+def test_a_mask_of_several_checkpoints_may_name_a_column_of_another_one(
+    project, checkpoint, caplog
+):
+    paths = f'checkpoints = {{one = "{checkpoint}", other = "elsewhere"}}'
+    configure(project, 'mask = ["customer", "max_2", "card"]', paths)
+    found = shown_by(project, typed("sql", "SELECT * FROM orders", "one"))
+    assert "hidden-card" in found
+    assert "918273645" not in found
+    assert "card, which `mask` names" in caplog.text
+
+
+def test_functions_refuse_a_mask_that_no_column_has(project, checkpoint):
+    looks = {
+        "open_state": lambda mask: statemigrate.open_state(checkpoint, batch=0, mask=mask),
+        "sql": lambda mask: statemigrate.sql("SELECT 1", checkpoint, mask=mask),
+        "sql of several": lambda mask: statemigrate.sql(
+            "SELECT 1", checkpoints={"a": checkpoint, "b": checkpoint}, mask=mask
+        ),
+        "diff": lambda mask: statemigrate.diff(checkpoint, mask=mask),
+        "diff of two": lambda mask: statemigrate.diff(checkpoint, checkpoint, mask=mask),
+        "get": lambda mask: statemigrate.get("aggregation-0", checkpoint, "x", mask=mask),
+        "export": lambda mask: statemigrate.export(
+            "aggregation-0", checkpoint, project / "out.jsonl", mask=mask
+        ),
+        "browse": lambda mask: statemigrate.browse(checkpoint, mask=mask).close(),
+        "browse_page": lambda mask: statemigrate.browse_page(checkpoint, mask=mask),
+    }
+    for name, look in looks.items():
+        look(["Max_2"])
+        with pytest.raises(CheckpointError) as raised:
+            look(["Max_2", "max_3"])
+        assert raised.value.code == "SM-PREVIEW-030", name
 
 
 def test_a_hash_is_of_this_process_alone_unless_a_secret_is_given(checkpoint, monkeypatch):

@@ -52,6 +52,11 @@ def marked_totals(events: Events):
     return events.groupBy("k").transformWithState(own, OUTPUT, "Update", "None")
 
 
+def marked_means(events: Events):
+    own = migrated(Means(), migrations=MIGRATIONS, checkpoint=CHECKPOINT)
+    return events.groupBy("k").transformWithState(own, OUTPUT, "Update", "None")
+
+
 def backfilled_totals(events: Events):
     return _with_backfill(events, Totals())
 

@@ -10,7 +10,7 @@ import previewed_query
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from previewed_query import Query, fields
+from previewed_query import Query, fields, scripts_of, write_means
 
 from statemigrate import init, open_state
 from statemigrate.cli.main import main
@@ -140,6 +140,16 @@ def test_a_name_that_no_column_has_and_a_type_without_pseudonyms_are_refused(spa
     assert (error.code, error.data["column"]) == ("SM-PREVIEW-025", "source 0.at")
 
 
+def test_a_preview_refuses_a_mask_that_no_column_has(spark, tmp_path):
+    query = query_of(spark, tmp_path, code.windows, "update", 1)
+    rightly = ["EMAIL", "source 0.to.no", "aggregation-0.max", "output.total", "at"]
+    assert query.preview(code.windows, old=False, mask=rightly).is_expected
+    with pytest.raises(StatemigrateError) as raised:
+        query.preview(code.windows, old=False, mask=["email", "e-mail"])
+    assert (raised.value.code, raised.value.data["column"]) == ("SM-PREVIEW-030", "e-mail")
+    assert "total" in raised.value.found
+
+
 @pytest.mark.parametrize("name", ["windows", "duplicates", "processor"])
 def test_a_sample_has_all_rows_of_some_keys_and_the_old_code_computes_its_state(
     spark, tmp_path, name
@@ -220,6 +230,27 @@ def test_state_that_migrates_live_is_masked_with_all_that_its_operator_keeps(
         migrations=tmp_path / "migrations",
     )
     assert ("total", "sum") in fields(wrong)
+
+
+def test_a_name_with_its_store_masks_values_of_all_revisions(spark, tmp_path, monkeypatch):
+    scripts = scripts_of(live_code, tmp_path, monkeypatch)
+    query = Query(spark, tmp_path, live_code.marked_totals, "update", batches=2)
+    write_means(scripts)
+    query.function = live_code.marked_means
+    (query.inputs[0] / "2.json").write_text(next(iter(previewed_query.events(2))))
+    query.run()
+    query.save(tmp_path / "bundle", batches=1, mask=["total.sum"])
+    assert open_bundle(tmp_path / "bundle").masked == ("total.sum",)
+    tables = [
+        open_state(place, batch=2, migrations=scripts)["total"].to_arrow(["k", "_revision", "sum"])
+        for place in (query.checkpoint, tmp_path / "bundle" / "checkpoint")
+    ]
+    own, masked = ({row["k"]: row for row in plain_rows(each)} for each in tables)
+    assert {row["_revision"] for row in own.values()} == {"base", "aaaa11112222"}
+    assert {key: row["_revision"] for key, row in masked.items()} == {
+        key: row["_revision"] for key, row in own.items()
+    }
+    assert all(masked[key]["sum"] != row["sum"] for key, row in own.items())
 
 
 def test_a_sample_by_a_column_that_the_state_is_not_grouped_by_is_refused(spark, tmp_path):

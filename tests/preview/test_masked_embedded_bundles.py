@@ -347,6 +347,17 @@ def test_a_preview_compares_state_in_which_some_values_do_not_migrate(
     assert len(failed) > 1
 
 
+def test_examples_hide_a_masked_field_that_is_called_as_one_of_the_key(query):
+    wrong = query.preview(code.wrong_seen, mask=["email"])
+    assert fields(wrong) == {("total", "n"), ("output", "n")}
+    shown = repr(wrong.to_json())
+    assert "value_email" in shown
+    assert "@mail" not in shown
+    with pytest.raises(StatemigrateError) as raised:
+        query.preview(code.seen, old=False, mask=["email", "value_email"])
+    assert raised.value.code == "SM-PREVIEW-030"
+
+
 def causes(checkpoint, number):
     with closing(hold(Layout(checkpoint))) as held, held.partition(number) as partition:
         return [cause for _, cause in partition.quarantined("owner")]

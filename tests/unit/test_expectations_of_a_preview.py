@@ -1,5 +1,7 @@
 """What is expected of a preview, and what of a difference nobody has expected."""
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from statemigrate.preview.comparison import Same, compare_output, compare_rows, 
 from statemigrate.preview.expectations import Expectations
 from statemigrate.preview.report import Preview, PreviewedBatch
 from statemigrate.state import RowStream
+from statemigrate.state.table_columns import TableColumns
 
 NAN = float("nan")
 
@@ -20,9 +23,13 @@ def table(*rows):
 
 
 def compared(old, new, expectations=None):
-    names = [[n for n in each.schema.names if n != "k"] for each in (old, new)]
+    return compared_by("k", old, new, expectations)
+
+
+def compared_by(key, old, new, expectations=None):
+    names = [[n for n in each.schema.names if n != key] for each in (old, new)]
     same = (expectations or Expectations()).same("sums")
-    return compare_rows("sums", ["k"], RowStream.of(old), RowStream.of(new), *names, same)
+    return compare_rows("sums", [key], RowStream.of(old), RowStream.of(new), *names, same)
 
 
 OLD = table({"k": 1, "n": 10, "x": NAN}, {"k": 2, "n": 20, "x": 0.5}, {"k": 3, "n": 1, "x": 1.0})
@@ -117,6 +124,57 @@ def test_masked_columns_and_hidden_values_are_not_in_the_report(monkeypatch):
     monkeypatch.setenv("STATEMIGRATE_NO_VALUES", "1")
     hidden = found.masked(Mask.of([])).to_json()["batches"][0]["stores"][0]
     assert (hidden["examples"], hidden["fields"]) == ([], {"n": 1})
+
+
+def rows_shown(found, *names, stores=None):
+    """All rows of the examples, as text."""
+    masked = previewed(found).masked(Mask.of(names), stores).to_json()["batches"][0]["stores"][0]
+    return repr(masked["examples"])
+
+
+def test_a_masked_field_is_hidden_in_a_column_of_another_name():
+    columns = TableColumns(
+        key={"type": "struct", "fields": [{"name": "email", "type": "string"}]},
+        user_key=None,
+        value={"type": "struct", "fields": [{"name": "email", "type": "string"}]},
+        has_several=False,
+        batch_id=0,
+    )
+    assert columns.value_names == ("value_email",)
+    old, new = ([{"email": "k@key", "value_email": each}] for each in ("o@old", "n@new"))
+    found = compared_by("email", table(*old), table(*new))
+    own_names = {name: frozenset([own]) for name, own in columns.own_names.items()}
+    shown = rows_shown(replace(found, own_names=own_names), "EMAIL")
+    assert "@" not in shown
+    assert "o@old" in rows_shown(found, "other")
+
+
+def test_a_repeated_column_of_the_output_is_hidden_by_its_own_name():
+    old, new = (table({"k": 1, "email": "a@one", "email_2": each}) for each in ("o@old", "n@new"))
+    renamed = {"k": "k", "email": "email", "email_2": "email"}
+    found = compare_output(old, new, {"k"}, Expectations().same("output"), (renamed, renamed))
+    assert "@" not in rows_shown(found, "email")
+    assert "a@one" in rows_shown(found, "output.n")
+
+
+def test_a_mask_hides_a_stored_value_and_why_it_does_not_migrate():
+    sides = [
+        table({"k": 1, "n": None, "_error": f"{each} is wrong", "_stored": f'{{"c": "{each}"}}'})
+        for each in ("o@old", "n@new")
+    ]
+    found = compared(*sides)
+    assert "o@old" in rows_shown(found)
+    assert "@" not in rows_shown(found, "c")
+
+
+def test_a_name_with_its_store_hides_a_column_of_that_store_alone():
+    old, new = ([{"k": 1, "n": {"to": [{"c": each}]}}] for each in ("o@old", "n@new"))
+    found = compared(table(*old), table(*new))
+    stores = {"sums": "aggregation-0"}
+    for name in ("sums.n", "Sums.N.To.C", "aggregation-0.n.to", "c"):
+        assert "@" not in rows_shown(found, name, stores=stores), name
+    for name in ("others.n", "sums.c", "aggregation-0.c"):
+        assert "o@old" in rows_shown(found, name, stores=stores), name
 
 
 def held(expression, old, new):
