@@ -12,7 +12,7 @@ from statemigrate.checkpoint.operators import is_derived, user_name
 from statemigrate.deployment import store_of
 from statemigrate.files import Files, open_files
 from statemigrate.formats import NamedColumn, columns_in
-from statemigrate.native import paged_names
+from statemigrate.native import check_all_listed, paged_names
 from statemigrate.preview.key_sample import KeySample, SampledTypes, same_types
 from statemigrate.preview.pseudonyms import Pseudonyms, unmaskable
 from statemigrate.preview.state_copy import copy_state
@@ -38,7 +38,9 @@ class SparkStateRows:
         return found
 
     def copy(self, files: Files, new: Path, batches: Sequence[int], scratch: Path) -> None:  # noqa: ARG002
-        """See `StateRows`."""
+        """See `StateRows`. Raises `CheckpointError` for families that Spark does not list."""
+        for batch in batches:
+            check_all_listed(files, CommittedState(files, batch).shape)
         copy_state(files, open_files(new.as_uri()), batches, self)
 
     def state(self, family: OperatorFamily, keys: pa.StructArray, values: pa.Array) -> Batch:

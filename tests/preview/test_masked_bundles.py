@@ -6,6 +6,7 @@ from pathlib import Path
 
 import live_code
 import masked_code as code
+import previewed_code
 import previewed_query
 import pyarrow.parquet as pq
 import pytest
@@ -230,6 +231,26 @@ def test_state_that_migrates_live_is_masked_with_all_that_its_operator_keeps(
         migrations=tmp_path / "migrations",
     )
     assert ("total", "sum") in fields(wrong)
+
+
+def test_families_that_spark_has_forgotten_are_not_left_out_in_silence(
+    spark, tmp_path, monkeypatch
+):
+    scripts = scripts_of(live_code, tmp_path, monkeypatch)
+    query = Query(spark, tmp_path, previewed_code.processed, "update", batches=2)
+    write_means(scripts)
+    for number, function in enumerate(
+        (live_code.marked_means, previewed_code.processed, previewed_code.processed), 2
+    ):
+        query.function = function
+        rows = [row for row in previewed_query.events(number) if number == 2 or '"k3"' in row]
+        (query.inputs[0] / f"{number}.json").write_text("\n".join(rows))
+        query.run()
+    assert "total@aaaa11112222" not in open_state(query.checkpoint, migrations=None).stores
+    for options in ({"mask": ["k"]}, {"sample": 0.5, "sample_by": ["k"]}):
+        error = refused(query, tmp_path / "bundle", batches=1, **options)
+        assert (error.code, error.data["family"]) == ("SM-STATE-036", "total@aaaa11112222")
+    query.save(tmp_path / "bundle", batches=1)
 
 
 def test_a_name_with_its_store_masks_values_of_all_revisions(spark, tmp_path, monkeypatch):
