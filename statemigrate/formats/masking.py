@@ -155,7 +155,7 @@ def _no_column(name: str, there: set[str]) -> CheckpointError:
         expected="names of columns of the state or of the input, or such a name with its store in "
         "front",
         found=f"{', '.join(listed[:_NAMES_SHOWN])}{more}" or "no column",
-        next_action="correct the name, or leave it out: what it means would have stayed as it is",
+        next_action="correct the name, or leave it out; --mask names the columns of a bundle",
         column=name,
     )
 
