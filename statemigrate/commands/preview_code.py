@@ -18,7 +18,7 @@ from statemigrate.deployment import (
     running_on_copy,
 )
 from statemigrate.errors import CodeError, UnsupportedError
-from statemigrate.preview import History, QueryFunction, UnoptimizedPlan
+from statemigrate.preview import WITHOUT_NAMES, History, QueryFunction, UnoptimizedPlan
 from statemigrate.rewrite import (
     call_on_empty_streams,
     input_names,
@@ -84,7 +84,12 @@ class CodeReader:
             running_on_copy(copy),
         ):
             made, _ = call_on_empty_streams(
-                code.function, Path(folder), self.session, inputs=inputs, reference=code.reference
+                code.function,
+                Path(folder),
+                self.session,
+                inputs=inputs,
+                conf=WITHOUT_NAMES,
+                reference=code.reference,
             )
             engine.runnable(made, code.reference, code.mode).check(fork)
 
@@ -93,7 +98,8 @@ class CodeReader:
         if not self.history.engine.compares_meaning:
             return ""
         alone = NewCode(reference, inputs, self.wanted.mode)
-        found = probed(alone, self.history.before.entry.conf, self.session, self.checkpoint)
+        conf = {**self.history.before.entry.conf, **WITHOUT_NAMES}
+        found = probed(alone, conf, self.session, self.checkpoint)
         assert found is not None, "code was given"  # noqa: S101
         return found.mode or self.wanted.mode or "append"
 
@@ -108,7 +114,12 @@ class CodeReader:
             copy = Copy(folder)
             with running_on_copy(copy):
                 made, _ = call_on_empty_streams(
-                    function, Path(folder), self.session, inputs=inputs, reference=reference
+                    function,
+                    Path(folder),
+                    self.session,
+                    inputs=inputs,
+                    conf=WITHOUT_NAMES,
+                    reference=reference,
                 )
                 stream = self.history.engine.stream_of(made, reference)
             reads = UnoptimizedPlan.of(stream).reads

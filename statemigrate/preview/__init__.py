@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from statemigrate.preview.key_sample import KeySample
     from statemigrate.preview.recording import BundledRecorder, Opener, Recorder, SourceRecorder
     from statemigrate.preview.replay import (
+        WITHOUT_NAMES,
         QueryFunction,
         Replayed,
         copy_fork,
@@ -62,7 +63,9 @@ else:
             "inputs": "RecordedInput find_files",
             "key_sample": "KeySample",
             "recording": "BundledRecorder Opener Recorder SourceRecorder",
-            "replay": "QueryFunction Replayed copy_fork point_at_inputs replay start_fork",
+            "replay": (
+                "WITHOUT_NAMES QueryFunction Replayed copy_fork point_at_inputs replay start_fork"
+            ),
             "report": "Noise Path Preview PreviewedBatch",
             "stream_plan": "UnoptimizedPlan",
             "workspace": "workspace",

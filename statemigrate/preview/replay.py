@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from statemigrate.preview.engines import RunnableCode
 
 _EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+WITHOUT_NAMES = {_EVOLUTION: "false"}
+"""Settings with which Spark takes sources without names: what stands for a source has none."""
 _SETTINGS = {
     # The logs of the sources are written here, and none of their files is a compact one.
     "spark.sql.streaming.fileSource.log.compactInterval": "1000000",
@@ -57,6 +59,7 @@ _SETTINGS = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
     # Each task moves its own file to the folder; otherwise the driver moves all of them again.
     "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    **WITHOUT_NAMES,
 }
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _FILE_MANAGERS = tuple(
@@ -155,7 +158,7 @@ def point_at_inputs(folder: Path, sources: int) -> None:
 def _unnamed(entry: OffsetEntry, lines: tuple[str, ...]) -> OffsetEntry:
     pinned = None if entry.pinned is None else dict(entry.pinned)
     if pinned is not None and _EVOLUTION in pinned:
-        pinned[_EVOLUTION] = "false"
+        pinned |= WITHOUT_NAMES
     return replace(entry, offsets=Offsets(False, lines), pinned=pinned, source_metadata=None)
 
 

@@ -37,11 +37,14 @@ class Query:
             self.run()
 
     def run(self):
-        streams = [self.spark.readStream.schema(SCHEMA).json(str(each)) for each in self.inputs]
-        writer = self.function(*streams).writeStream.format("noop").outputMode(self.mode)
+        made = self.function(*map(self.stream, self.inputs))
+        writer = made.writeStream.format("noop").outputMode(self.mode)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(**{self.trigger: True}).start()
         assert query.awaitTermination(180)
+
+    def stream(self, place):
+        return self.spark.readStream.schema(SCHEMA).json(str(place))
 
     def preview(self, function, batches=3, old=True, migrations=None, place=None, **options):
         before = file_hashes(self.checkpoint)

@@ -2,8 +2,10 @@
 
 import live_code as code
 import previewed_code
+import previewed_query
 import pytest
 from previewed_query import Query, events, fields, named, scripts_of, write_means
+from support.sessions import spark_version
 
 from statemigrate import backfill, status
 
@@ -68,6 +70,38 @@ def test_a_query_is_previewed_in_the_middle_of_its_backfill(spark, tmp_path, scr
     saved = tmp_path / "bundle"
     query.save(saved)
     assert query.preview(code.stateful_means, migrations=scripts, place=saved).unexpected == ()
+
+
+class NamedQuery(Query):
+    """Its source has a name, and so has the one of the backfill."""
+
+    def stream(self, place):
+        reader = self.spark.readStream.name("events").schema(previewed_query.SCHEMA)
+        return reader.json(str(place))
+
+
+@pytest.mark.skipif(spark_version() < (4, 3), reason="Spark keeps the names from 4.3 on")
+def test_a_query_whose_sources_have_names_is_previewed_with_its_backfill(spark, tmp_path, scripts):
+    named_sources = spark.newSession()
+    named_sources.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
+    query = NamedQuery(named_sources, tmp_path, code.backfilled_totals, "update", batches=3)
+    write_means(scripts)
+    query.function = code.backfilled_means
+    query.name = named(code.backfilled_means)
+    backfill(query.checkpoint, migrations=scripts, keys_per_chunk=2, spark=named_sources)
+    for number in (3, 4):
+        (query.inputs[0] / f"{number}.json").write_text("\n".join(events(number)))
+        query.run()
+    newest = max(int(each.name) for each in (query.checkpoint / "offsets").glob("[0-9]*"))
+    lines = (query.checkpoint / f"offsets/{newest}").read_text().splitlines()[2:]
+    assert len(lines) == 2
+    assert any(each.startswith("events:") for each in lines)
+    # The session of the preview has names for its sources, or has none.
+    found = query.preview(code.backfilled_means, migrations=scripts)
+    assert (found.path, found.noise, found.unexpected) == ("as it is", (), ())
+    query.spark = spark
+    wrong = query.preview(code.backfilled_wrong_means, migrations=scripts)
+    assert {("total", "sum"), ("total", "mean")} <= fields(wrong)
 
 
 def test_a_query_that_gets_stateful_is_previewed_before_it_has_it(spark, tmp_path, scripts):
