@@ -91,12 +91,19 @@ class Probed:
     @property
     def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
         """The functions of aggregations by operator, as far as a plan was seen."""
-        return {} if self.plan is None else self.plan.functions
+        found = {} if self.plan is None else self.plan.functions
+        return {
+            number: tuple(each.in_any_session() for each in functions)
+            for number, functions in found.items()
+        }
 
     @property
     def keys(self) -> Meanings:
         """The key columns of operators by their numbers, as far as a plan was seen."""
-        return {} if self.plan is None else self.plan.keys
+        found = {} if self.plan is None else self.plan.keys
+        return {
+            number: tuple(each.in_any_session() for each in keys) for number, keys in found.items()
+        }
 
 
 def probed(

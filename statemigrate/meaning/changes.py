@@ -13,12 +13,21 @@ from statemigrate.checkpoint.operators import kind_of
 from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
 from statemigrate.meaning.plan_items import (
     UNNAMED,
+    WARNING,
     PlanItem,
     Verdict,
     computation,
     key_text,
     readable,
     short_text,
+)
+from statemigrate.meaning.same_words import in_one_order
+from statemigrate.meaning.setting_changes import (
+    Computed,
+    compare_settings,
+    in_any_sessions,
+    texts_of,
+    with_texts,
 )
 from statemigrate.meaning.states import compare_states
 from statemigrate.rewrite import (
@@ -30,6 +39,7 @@ from statemigrate.rewrite import (
     is_hidden,
     python_releases,
     without_bytecode,
+    without_settings,
 )
 
 HIDDEN = "hidden"
@@ -75,7 +85,7 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
 
 def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     """Where two versions of an operator keep the same types, and mean something else by them."""
-    releases = tuple(python_releases(_texts(each)) for each in (old, new))
+    releases = tuple(python_releases(texts_of(each)) for each in (old, new))
     if all(releases) and releases[0] != releases[1]:
         listed = [" and ".join(sorted(each)) for each in releases]
         yield PlanItem(
@@ -86,9 +96,11 @@ def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[Pla
             new.name,
             rule="meaning",
         )
-        old, new = _without_bytecode(old), _without_bytecode(new)
+        old, new = (with_texts(each, without_bytecode) for each in (old, new))
     if _is_on_pages(old) != _is_on_pages(new):
         old, new = _keys_as_of_pages(old), _keys_as_of_pages(new)
+    yield from compare_settings(old, new, partial(_parts, min(old.format, new.format)))
+    old, new = in_any_sessions(old, new)
     yield from _keys(old, new)
     yield from _functions(old, new)
     yield from compare_facts(old, new)
@@ -109,29 +121,16 @@ def _keys_as_of_pages(operator: OperatorMeaning) -> OperatorMeaning:
     return replace(operator, keys=(), facts=(*operator.facts, key))
 
 
-def _texts(operator: OperatorMeaning) -> Iterator[str]:
-    """All that says what an operator's state is computed from."""
-    yield from (each.expression for each in operator.keys)
-    yield from (each.meaning for each in operator.functions)
-    yield from (each.text for each in operator.facts)
-
-
-def _without_bytecode(operator: OperatorMeaning) -> OperatorMeaning:
-    return replace(
-        operator,
-        keys=tuple(
-            replace(each, expression=without_bytecode(each.expression)) for each in operator.keys
-        ),
-        functions=tuple(
-            replace(
-                each,
-                meaning=without_bytecode(each.meaning),
-                uncast=without_bytecode(each.uncast),
-            )
-            for each in operator.functions
-        ),
-        facts=tuple(replace(each, text=without_bytecode(each.text)) for each in operator.facts),
-    )
+def _parts(known: int, operator: OperatorMeaning) -> Iterator[Computed]:
+    """What an operator's state is computed from, as a document of the format ``known`` has it."""
+    for at, key in enumerate(operator.keys):
+        yield Computed("key", str(at), f"key {_key_name(key)}", _compared(key))
+    for at, function in enumerate(operator.functions):
+        text = _comparable(function) or function.shown
+        yield Computed("function", str(at), function.result or function.text, text)
+    for fact in map(partial(_as_in_format, known), operator.facts):
+        if fact is not None:
+            yield Computed(fact.kind, fact.side, fact.words, in_one_order(fact.text))
 
 
 def _keys(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
@@ -150,16 +149,7 @@ def _compared(key: KeyMeaning) -> str:
     from statemigrate.pages import BUCKET
 
     text = _LAST_LITERAL.sub("", key.expression) if key.name == BUCKET else key.expression
-    return _in_any_order(text)
-
-
-_VALUE = r"""(?:None|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): [a-z]+(?:\([0-9,]+\))?"""
-_VALUES = re.compile(rf"((?:, {_VALUE})+)(?=, value=0\))")
-
-
-def _in_any_order(text: str) -> str:
-    """The text of an expression with the values of each ``IN (...)`` sorted."""
-    return _VALUES.sub(lambda found: ", ".join(["", *sorted(re.findall(_VALUE, found[0]))]), text)
+    return in_one_order(text)
 
 
 _LAST_LITERAL = re.compile(r"'\d+': \w+(?=[^']*$)")
@@ -250,7 +240,7 @@ def _hidden(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
             "name here: look whether its code has changed"
         )
         name = f"{new.name} hidden code"
-        yield PlanItem(name, "unknown", text, new.name, rule=HIDDEN, level="warning")
+        yield PlanItem(name, "unknown", text, new.name, rule=HIDDEN, level=WARNING)
 
 
 def _bare(text: str) -> str:
@@ -277,19 +267,19 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
 
     A column that is a key is not among them: its change is one of the key.
     """
+    old, new = (with_texts(each, without_settings) for each in (old, new))
     keys = _key_columns(old) & _key_columns(new)
     known = min(old.format, new.format)
     sides = [
         [
-            replace(e, text=_in_any_order(e.text))
+            e
             for e in map(partial(_as_in_format, known), each.facts)
             if e is not None and (e.side or e.column not in keys)
         ]
         for each in (old, new)
     ]
     facts = _in_both(*sides), _in_both(*reversed(sides))
-    before, after = map(Counter, facts)
-    gone, added = list((before - after).elements()), list((after - before).elements())
+    gone, added = _others(*facts), _others(*reversed(facts))
     for words in dict.fromkeys(each.words for each in (*gone, *added)):
         was = [each for each in gone if each.words == words]
         now = [each for each in added if each.words == words]
@@ -303,6 +293,18 @@ def compare_facts(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanIt
         if is_timed_out or (kind.endswith(" mode") and kind_of(new.kind).has_variables):
             verdict, rule, text = "rewrite", "", f"{text}: Spark does not start"
         yield PlanItem(f"{new.name} {words}", verdict, text, new.name, rule=rule)
+
+
+def _others(facts: Sequence[OperatorFact], others: Sequence[OperatorFact]) -> list[OperatorFact]:
+    """The facts that are not among others, be these in other words."""
+    known = Counter(replace(each, text=in_one_order(each.text)) for each in others)
+    found = []
+    for each in facts:
+        same = replace(each, text=in_one_order(each.text))
+        known[same] -= 1
+        if known[same] < 0:
+            found.append(each)
+    return found
 
 
 def _as_in_format(known: int, fact: OperatorFact) -> OperatorFact | None:

@@ -30,9 +30,9 @@ from statemigrate.rewrite import (
     window_from_json,
 )
 
-FORMAT = 2
+FORMAT = 3
 """The format of a meaning as it is written."""
-_FORMATS = (1, FORMAT)
+_FORMATS = (1, 2, FORMAT)
 _ABOUT = (
     "What the state of this code means. `statemigrate check --write-lock` writes this file: review "
     "and commit it, and do not edit it by hand"
@@ -47,7 +47,7 @@ class OperatorMeaning:
     is empty where that was not looked at. ``keys``, ``functions`` and ``facts`` are as the probe
     saw them. ``format`` is that of the document that it is from: format 1, of statemigrate 0.1.0,
     has no conditions that a value is not null, no rows of tables that code makes, and no nulls of
-    ``NOT IN``.
+    ``NOT IN``. Before format 3 no text has settings of the session.
     """
 
     name: str
@@ -77,14 +77,27 @@ class CodeMeaning:
     schemas: tuple[str, ...] = ()
 
     @property
+    def is_complete(self) -> bool:
+        """Whether it says all that is compared; one that an earlier release wrote may not."""
+        return all(each.format == FORMAT for each in self.operators)
+
+    @property
     def functions(self) -> dict[int, tuple[AggregateFunction, ...]]:
-        """The aggregate functions of operators by their numbers."""
-        return {each.number: each.functions for each in self.operators if each.functions}
+        """The aggregate functions of operators by their numbers, in whichever session."""
+        return {
+            each.number: tuple(function.in_any_session() for function in each.functions)
+            for each in self.operators
+            if each.functions
+        }
 
     @property
     def keys(self) -> dict[int, tuple[KeyMeaning, ...]]:
-        """The key columns of operators by their numbers."""
-        return {each.number: each.keys for each in self.operators if each.keys}
+        """The key columns of operators by their numbers, in whichever session."""
+        return {
+            each.number: tuple(key.in_any_session() for key in each.keys)
+            for each in self.operators
+            if each.keys
+        }
 
 
 def code_meaning(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from statemigrate.checkpoint import MEANINGS, OPERATOR_MEANINGS, CheckpointDirectory
 from statemigrate.errors import StartupError, UnsupportedError
 from statemigrate.files import Files, document_checksum, open_files
-from statemigrate.meaning.changes import HIDDEN, compare_code
+from statemigrate.meaning.changes import compare_code
 from statemigrate.meaning.code_meaning import CodeMeaning, code_meaning, meaning_document
-from statemigrate.meaning.plan_items import PlanItem
+from statemigrate.meaning.plan_items import WARNING, PlanItem
 from statemigrate.meaning.recorded import (
     Accepted,
     MeaningRecord,
@@ -180,7 +180,7 @@ def _compared(
     if before is None:
         return partial(_record, files, now)
     changes = _changes(files, before, now.meaning)
-    if known and not changes:
+    if known and not changes and known.meaning.is_complete:
         return partial(forget_later, files, now.batch - 1, now.folder)
     asked = [each for each in changes if each.asks]
     accepted = _accepted(files, asked, accept, _digits(before, now.meaning), call=call)
@@ -216,9 +216,9 @@ def _changes(files: Files, old: CodeMeaning, new: CodeMeaning) -> list[PlanItem]
     """What has changed. What nothing shows is reported, and keeps no query from starting."""
     found = list(compare_code(old, new))
     for each in found:
-        if each.rule == HIDDEN:
+        if each.level == WARNING:
             _log.warning("%s: %s: %s", files.location, each.name, each.text)
-    return [each for each in found if each.rule != HIDDEN]
+    return [each for each in found if each.level != WARNING]
 
 
 def _location(given: str | Path | None, option: str | None) -> str:

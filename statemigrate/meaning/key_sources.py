@@ -21,6 +21,7 @@ from statemigrate.rewrite import (
     PlanExpression,
     TimeWindow,
     is_hidden,
+    without_settings,
 )
 from statemigrate.scripts import ColumnSource, Merging, quoted
 
@@ -81,7 +82,7 @@ def _known_columns(
     """The name and the type of each old column, by what it is computed from."""
     texts = [each.expression for each in old] if old is not None else [e["name"] for e in before]
     return {
-        text: (column["name"], column["type"])
+        without_settings(text): (column["name"], column["type"])
         for text, column in zip(texts, before, strict=True)
         if not is_hidden(text)
     }
@@ -92,7 +93,7 @@ def _source(
 ) -> ColumnSource:
     name, kind, tree = column["name"], column["type"], meaning.tree
     assert tree is not None, "asked before"  # noqa: S101
-    same = translation.columns.get(tree.text)
+    same = translation.known(tree)
     if same is not None and same[1] == kind:
         return ColumnSource(f"key[{quoted(same[0])}]", column=same[0])
     made = translation.of(tree)
@@ -157,9 +158,13 @@ class _Translation:
     def __init__(self, columns: Mapping[str, tuple[str, Any]]) -> None:
         self.columns = columns
 
+    def known(self, tree: PlanExpression) -> tuple[str, Any] | None:
+        """The name and the type of the column that an expression is; None where it is none."""
+        return self.columns.get(without_settings(tree.text))
+
     def of(self, tree: PlanExpression) -> _Python | None:
         """An expression in Python; None where it is not one of those that are known."""
-        known = self.columns.get(tree.text)
+        known = self.known(tree)
         if known is not None:
             name, kind = known
             source = f"key[{quoted(name)}]"
@@ -329,7 +334,9 @@ def function_questions(
     """What to ask where a field has the name of an old one, and is of another function."""
     was, now = _by_field(old, before), _by_field(new, after)
     for name, function in now.items():
-        if name in was and was[name].meaning != function.meaning:
+        if name in was and (
+            was[name].in_any_session().meaning != function.in_any_session().meaning
+        ):
             yield f"does `{name}`, which was {was[name].text}, go on as {function.text}?"
 
 

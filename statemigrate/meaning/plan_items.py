@@ -23,6 +23,8 @@ VERDICTS: Mapping[Verdict, str] = {
 BEGINS_EMPTY = "it is new, and begins empty"
 DELETED = "the code does not declare it: Spark deletes it with all its values"
 _NOTHING_TO_DO = ("same", "goes on")
+WARNING = "warning"
+"""The level of what is reported and asks for nothing."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ RULES: Mapping[str, str] = {
     "table": "a table that rows are joined with, or how they are joined",
     "column": "a column of rows that the state keeps, or that a processor gets, computed otherwise",
     "rows": "a step before the operator that makes other rows, as explode or a union",
+    "setting": "a setting of the session under which the same expression has other results",
     "meaning": "an operator whose state has no recorded meaning",
     "hidden": "a function that a plan does not show, which is compared by its name",
 }

@@ -30,6 +30,16 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.origin import OldCheckpoint, Target
     from statemigrate.rewrite.plan_document import plan_document
     from statemigrate.rewrite.plan_expressions import ATTRIBUTE, LITERAL, PlanExpression, is_hidden
+    from statemigrate.rewrite.plan_settings import (
+        ANSI,
+        DEFAULTS,
+        EFFECTS,
+        ZONE,
+        in_any_session,
+        settings_in,
+        without_settings,
+        zones_in,
+    )
     from statemigrate.rewrite.plan_tree import ROWS_OF_CODE
     from statemigrate.rewrite.probe import (
         call_on_empty_streams,
@@ -96,6 +106,9 @@ else:
             "rewrite_plan": "RewritePlan laid_out make_plan",
             "plan_document": "plan_document",
             "plan_expressions": "ATTRIBUTE LITERAL PlanExpression is_hidden",
+            "plan_settings": (
+                "ANSI DEFAULTS EFFECTS ZONE in_any_session settings_in without_settings zones_in"
+            ),
             "plan_tree": "ROWS_OF_CODE",
             "probe": (
                 "call_on_empty_streams input_names input_schemas operator_with "

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
 from statemigrate.rewrite.column_pairing import is_same, is_wider, type_text
+from statemigrate.rewrite.plan_settings import without_settings
 
 BufferField = tuple[str, Any]
 """The name of a field of a function's buffer, and its type in Spark's JSON form."""
@@ -44,6 +45,15 @@ class AggregateFunction:
         """How a question calls it."""
         named = self.result and self.result != self.text
         return f"{self.result} = {self.text}" if named else self.text
+
+    def in_any_session(self) -> AggregateFunction:
+        """The function without settings of a session."""
+        return replace(
+            self,
+            meaning=without_settings(self.meaning),
+            uncast=without_settings(self.uncast),
+            shown=without_settings(self.shown),
+        )
 
     def has_shape_of(self, other: AggregateFunction) -> bool:
         """Whether both keep fields of the same names and types, in the same order."""

@@ -14,6 +14,13 @@ from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
 
+from statemigrate.rewrite.plan_settings import (
+    EFFECTS,
+    depends_on_settings,
+    fields_of_settings,
+    for_schema,
+)
+
 BOOKKEEPING = frozenset(
     {
         "class",
@@ -31,7 +38,10 @@ BOOKKEEPING = frozenset(
         "hideSeed",
     }
 )
-"""What is another one in each run, or says nothing of what comes out."""
+"""What is another one in each run, or says nothing of what comes out.
+
+What becomes of values without a result is in fields of its own: see `fields_of_settings`.
+"""
 _MODE = "mode"
 """The field of an aggregate that says which of its steps it is."""
 _VARIABLE, _FUNCTION, _PYTHON = "NamedLambdaVariable", "LambdaFunction", "PythonUDF"
@@ -80,7 +90,8 @@ class PlanExpression:
         if self.name == ATTRIBUTE:
             return str(self.fields["name"])
         if self.name == LITERAL:
-            return f"{self.value!r}: {self.fields.get('dataType')}"
+            own = [f"{name}={self.fields[name]}" for name in EFFECTS if name in self.fields]
+            return ", ".join([f"{self.value!r}: {self.fields.get('dataType')}", *own])
         bound = self.binding(bound)
         # A stream gets another seed in each batch, whatever the code gives.
         children = () if "hideSeed" in self.fields else self.children
@@ -245,16 +256,27 @@ _FEW = 12
 """So many values of a set are shown as they are."""
 
 
-def expression_of(java: Any, walk: Callable[[Any], Any]) -> PlanExpression:
-    """One of Spark's own expressions. ``walk`` makes a node of the plan of a subquery."""
-    return parse_tree(tree_of(java, walk))
+@dataclass(frozen=True)
+class Reading:
+    """How the expressions of a plan are read, from a session with these ``settings``.
+
+    ``walk`` makes a node of the plan of a subquery.
+    """
+
+    settings: Mapping[str, str]
+    walk: Callable[[Any, Reading], Any]
 
 
-def tree_of(java: Any, walk: Callable[[Any], Any]) -> list[dict[str, Any]]:
+def expression_of(java: Any, reading: Reading) -> PlanExpression:
+    """One of Spark's own expressions."""
+    return parse_tree(tree_of(java, reading))
+
+
+def tree_of(java: Any, reading: Reading) -> list[dict[str, Any]]:
     """The nodes of one of Spark's own expressions, each before those within it."""
     nodes: list[dict[str, Any]] = json.loads(java.toJSON())
     if has_gaps(nodes):
-        complete(nodes, java, walk)
+        complete(nodes, java, reading)
     return nodes
 
 
@@ -262,23 +284,27 @@ def has_gaps(found: Any) -> bool:
     """Whether the JSON of expressions leaves anything out that Spark's own have."""
     if isinstance(found, list):
         return any(map(has_gaps, found))
-    return isinstance(found, Mapping) and "class" in found and bool(_gaps(found))
+    return isinstance(found, Mapping) and "class" in found and _is_incomplete(found)
 
 
-def complete(found: Any, java: Any, walk: Callable[[Any], Any]) -> None:
+def complete(found: Any, java: Any, reading: Reading) -> None:
     """Add to the nodes of expressions what their JSON leaves out.
 
     ``found`` is an expression as a list of nodes, or a list of such; ``java`` is what Spark has
-    there, None where that is not at hand. ``walk`` makes a node of the plan of a subquery.
+    there, None where that is not at hand.
     """
     if found and isinstance(found[0], list):
         for each, own in zip_longest(found, () if java is None else seq(java)):
-            complete(each or (), own, walk)
+            complete(each or (), own, reading)
         return
     for node, own in zip_longest(found, () if java is None else _preorder(java)):
-        if node is not None and _gaps(node):
+        if node is not None and _is_incomplete(node):
             is_own = own is not None and str(own.getClass().getName()) == node["class"]
-            _fill(node, own if is_own else None, walk)
+            _fill(node, own if is_own else None, reading)
+
+
+def _is_incomplete(node: Mapping[str, Any]) -> bool:
+    return bool(_gaps(node)) or depends_on_settings(node, short_name(node))
 
 
 def _gaps(node: Mapping[str, Any]) -> list[str]:
@@ -310,19 +336,21 @@ def seq(java: Any) -> Iterator[Any]:
     return (java.apply(at) for at in range(java.size()))
 
 
-def _fill(node: dict[str, Any], java: Any, walk: Callable[[Any], Any]) -> None:
+def _fill(node: dict[str, Any], java: Any, reading: Reading) -> None:
     """Give a node the fields that JSON leaves out."""
     for name in _gaps(node):
         if java is None or name not in members_of(java):
             node[name] = NOT_SHOWN
         elif name == "plan":
-            node[name] = walk(java.plan())
+            node[name] = reading.walk(java.plan(), reading)
         else:
             found = getattr(java, name)()
             is_object = short_name(node) == LITERAL and not isinstance(found, bytes)
             node[name] = str(java.sql()) if is_object else _shown(found)
         if _has_hash(node[name]):
             node[name] = NOT_SHOWN
+    if depends_on_settings(node, short_name(node)):
+        node.update(fields_of_settings(node, short_name(node), java, reading.settings))
 
 
 def _shown(found: Any) -> Any:
@@ -390,7 +418,7 @@ def _with_struct(expression: PlanExpression, struct: Mapping[str, Any]) -> PlanE
         fields = {**expression.fields, "schema": struct}
         # What Spark reads of a line follows from the field that is taken.
         fields.pop("requiredSchema", None)
-        return replace(expression, fields=fields)
+        return replace(expression, fields=for_schema(fields))
     only = {"name": expression.fields["name"], "type": struct}
     inner = _with_struct(expression.children[0], {"type": "struct", "fields": [only]})
     return replace(expression, children=(inner,))

@@ -25,6 +25,7 @@ from statemigrate.rewrite.plan_expressions import (
     UNITED,
     UNKNOWN,
     PlanExpression,
+    Reading,
     complete,
     expression_of,
     fields_taken,
@@ -37,6 +38,7 @@ from statemigrate.rewrite.plan_expressions import (
     tree_of,
     with_numbers,
 )
+from statemigrate.rewrite.plan_settings import settings_of
 from statemigrate.rewrite.python_code import digest_of_udf
 
 
@@ -71,7 +73,7 @@ class PlanNode:
     columns of a union and of its parts. ``table`` names the table that a leaf reads, empty for a
     stream. A node that ``is_control`` only brings the rows of a backfill, and means nothing.
     ``renumbered`` are numbers of Spark's own that are others here: a stream that is read twice has
-    the same in both places.
+    the same in both places. ``reading`` is how its expressions were read.
     """
 
     fields: Mapping[str, Any]
@@ -85,6 +87,7 @@ class PlanNode:
     table: str = ""
     is_control: bool = False
     renumbered: Mapping[int, int] = field(default_factory=dict)
+    reading: Reading | None = None
 
     @property
     def name(self) -> str:
@@ -118,6 +121,11 @@ class PlanNode:
     def of_spark(self, expression: PlanExpression) -> PlanExpression:
         """An expression of Spark's own node, with the numbers that it has here."""
         return expression.renumbered(self.renumbered) if self.renumbered else expression
+
+    def read(self, java: Any) -> PlanExpression:
+        """One of the expressions that Spark's own node has."""
+        assert self.reading is not None, "walked"  # noqa: S101
+        return self.of_spark(expression_of(java, self.reading))
 
     def expanded(self) -> Iterator[tuple[int, PlanExpression]]:
         """The columns of a node that makes several rows of one, by their numbers."""
@@ -168,8 +176,8 @@ class StreamPlan:
 
 def plan_of(execution: Any) -> StreamPlan:
     """The plan of Spark's own ``QueryExecution``."""
-    java = execution.executedPlan()
-    root = _walked(java, iter(json.loads(java.toJSON())), of_union=False)
+    reading = Reading(settings_of(execution.sparkSession()), _subplan)
+    root = _subplan(execution.executedPlan(), reading)
     return StreamPlan(root, tuple(_schemas(execution.analyzed())))
 
 
@@ -184,20 +192,27 @@ def _schemas(analyzed: Any) -> Iterator[str]:
             yield str(leaf.schema().catalogString())
 
 
-def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> PlanNode:
+def _subplan(java: Any, reading: Reading) -> PlanNode:
+    """A whole plan, as of a subquery."""
+    return _walked(java, iter(json.loads(java.toJSON())), reading, of_union=False)
+
+
+def _walked(
+    java: Any, nodes: Iterator[dict[str, Any]], reading: Reading, *, of_union: bool
+) -> PlanNode:
     """The next node of a plan in the order of its JSON."""
     fields, members = next(nodes), members_of(java)
     name = short_name(fields)
     listed = java.children()
     below = [listed.apply(at) for at in range(fields["num-children"])]
-    children = tuple(_walked(each, nodes, of_union=name == UNION) for each in below)
+    children = tuple(_walked(each, nodes, reading, of_union=name == UNION) for each in below)
     if name.startswith(WHOLE_ROWS):
         # The second child is the initial state, which counts in a query's first batch alone.
         children = children[:1]
-    _complete_fields(fields, java, members)
+    _complete_fields(fields, java, members, reading)
     within = _within(java, name)
     if within is not None:
-        children = (_walked(within, iter(json.loads(within.toJSON())), of_union=False),)
+        children = (_subplan(within, reading),)
     if {"udfs", "func"} & members:
         _add_codes(fields, dict(_codes(java, members)))
     state: Any = java.stateInfo() if "stateInfo" in members else None
@@ -213,11 +228,12 @@ def _walked(java: Any, nodes: Iterator[dict[str, Any]], *, of_union: bool) -> Pl
         # Of the two nodes of an aggregation the one that writes has the name.
         str(java.shortName()) if has_state and "shortName" in members else "",
         str(java.delay().toString()) if name == WATERMARK else "",
-        _condition(java, name),
+        _condition(java, name, reading),
         output,
         "" if children or name in (_SOURCE, _CACHED, *_REUSED) else _table(java),
         # Leaves alone are asked: each question is a call of the JVM.
         all(each.is_control for each in children) if children else is_control(java),
+        reading=reading,
     )
 
 
@@ -261,29 +277,26 @@ def _renumbered(node: PlanNode, numbers: dict[int, int]) -> PlanNode:
     )
 
 
-def subplan(java: Any) -> PlanNode:
-    """The plan of a subquery."""
-    return _walked(java, iter(json.loads(java.toJSON())), of_union=False)
-
-
-def _complete_fields(fields: dict[str, Any], java: Any, members: frozenset[str]) -> None:
+def _complete_fields(
+    fields: dict[str, Any], java: Any, members: frozenset[str], reading: Reading
+) -> None:
     """Add what JSON leaves out to the expressions in a node's fields."""
     for name, found in fields.items():
         if found is None and name == _PROJECTIONS:
             # JSON has them only where Spark made a list of them, and no array.
             fields[name] = [
-                [tree_of(each, subplan) for each in seq(row)] for row in seq(java.projections())
+                [tree_of(each, reading) for each in seq(row)] for row in seq(java.projections())
             ]
         elif isinstance(found, list) and has_gaps(found):
             own = getattr(java, name)() if name in members else None
-            complete(found, own, subplan)
+            complete(found, own, reading)
 
 
 def _output(java: Any) -> Iterator[PlanExpression]:
     return (parse_tree(json.loads(each.toJSON())) for each in seq(java.output()))
 
 
-def _condition(java: Any, name: str) -> PlanExpression | None:
+def _condition(java: Any, name: str, reading: Reading) -> PlanExpression | None:
     """The condition of a join: JSON has nothing of it."""
     if name == STREAM_JOIN:
         found = java.condition().full()
@@ -292,7 +305,7 @@ def _condition(java: Any, name: str) -> PlanExpression | None:
     else:
         return None
     is_there = "isDefined" in members_of(found) and found.isDefined()
-    return expression_of(found.get(), subplan) if is_there else None
+    return expression_of(found.get(), reading) if is_there else None
 
 
 # Python functions, which a plan has by name alone.

@@ -23,13 +23,12 @@ from statemigrate.rewrite.plan_expressions import (
     NOT_SHOWN,
     UNKNOWN,
     PlanExpression,
-    expression_of,
     fields_taken,
     members_of,
     parse_tree,
     seq,
 )
-from statemigrate.rewrite.plan_tree import Definitions, PlanNode, subplan
+from statemigrate.rewrite.plan_tree import Definitions, PlanNode
 from statemigrate.rewrite.probe_facts import rows_text
 
 _SAVING = ("StateStoreSaveExec", "SessionWindowStateStoreSaveExec")
@@ -88,7 +87,7 @@ def _functions(
         strict=True,
     )
     for number, (merged, begun) in enumerate(pairs):
-        whole = _by_buffer(partial.of_spark(expression_of(begun, subplan)))
+        whole = _by_buffer(partial.read(begun))
         names = _named(str(begun.sql()), saving), results.get(number, "")
         yield _function(whole, merged.aggregateFunction(), names, origins, jvm)
 

@@ -6,11 +6,12 @@ The windows that a query makes of event times, in microseconds since 1970.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from statemigrate.rewrite.plan_expressions import PlanExpression, is_hidden
+from statemigrate.rewrite.plan_settings import without_settings
 
 _UNITS = (
     ("day", 86_400_000_000),
@@ -138,6 +139,10 @@ class KeyMeaning:
     expression: str
     window: Window | None = None
     tree: PlanExpression | None = field(default=None, compare=False, repr=False)
+
+    def in_any_session(self) -> KeyMeaning:
+        """The key without settings of a session in its text."""
+        return replace(self, expression=without_settings(self.expression))
 
 
 Meanings = Mapping[int, tuple[KeyMeaning, ...]]

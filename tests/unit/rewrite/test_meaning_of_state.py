@@ -116,7 +116,7 @@ def test_a_lock_holds_any_names(tmp_path_factory, name, expression):
     ("spoil", "code"),
     [
         (lambda text: text.replace("Max(v)", "Min(v)"), "SM-LOCK-002"),
-        (lambda text: text.replace('"format": 2', '"format": 3'), "SM-LOCK-002"),
+        (lambda text: text.replace('"format": 3', '"format": 4'), "SM-LOCK-002"),
         (lambda text: text[:-40], "SM-LOCK-001"),
         (lambda _: "[]", "SM-LOCK-001"),
         (lambda text: json.dumps({**json.loads(text), "operators": {"x": 1}}), "SM-LOCK-001"),
