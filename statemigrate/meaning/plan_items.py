@@ -87,11 +87,14 @@ _BOOKKEEPING = re.compile(r", (?:left|right|child|start|interval)=\d+")
 _FUNCTION = re.compile(r"\b[A-Z][A-Za-z]*(?=\()")
 UNNAMED = "_groupingexpression"
 """Spark's name for a key that is an expression without a name."""
+_RANGE = re.compile(r"\bRange \([^()]*, step=-?[0-9]+(?![0-9)])")
 _LITERAL = re.compile(r"('(?:[^'\\]|\\.)*'): [a-z_]+(?: [a-z]+)?")
 
 
 def readable(expression: str) -> str:
     """A canonical expression without the places of its parts, cut where it is long."""
+    # Records have a range of numbers without its end.
+    expression = _RANGE.sub(r"\g<0>)", expression)
     return short_text(_LITERAL.sub(r"\1", _BOOKKEEPING.sub("", expression)))
 
 

@@ -15,11 +15,13 @@ _EITHER_WAY = frozenset(
     }
 )
 """Expressions of two parts that are the same in either order."""
+_STEPS = frozenset({"HashAggregate", "ObjectHashAggregate", "SortAggregate"})
+"""Steps that name what they group by and compute, in any order."""
 _TURNED = {"LessThan": "GreaterThan", "LessThanOrEqual": "GreaterThanOrEqual"}
 """Expressions that are another one if their two parts change places."""
 _VALUE = r"""(?:None|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): [a-z]+(?:\([0-9,]+\))?"""
 _VALUES = re.compile(rf"((?:, {_VALUE})+)(?=, value=0\))")
-_PARTS = re.compile(r"""(?<![^(\s])(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=: )|[(),]|[^(),]""")
+_PARTS = re.compile(r"""(?<![^(\s=])(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=: )|[(),]|[^(),]""")
 _OWN_FIELD = re.compile(r"(?:left|right|try|[a-z]+OnError|spark\.sql\.[A-Za-z.]+)=")
 _NAME = re.compile(r"[A-Za-z]+$")
 
@@ -56,6 +58,8 @@ def _with_parts_in_order(text: str) -> str:
 
 def _expression(called: str, parts: list[str]) -> str:
     name = _NAME.search(called)
+    if name is not None and name[0] in _STEPS:
+        return f"{called}({', '.join(sorted(each.strip() for each in parts))})"
     bare = [each.strip() for each in parts]
     if name is None or len(bare) < 2 or not all(map(_OWN_FIELD.match, bare[2:])):
         return f"{called}({','.join(parts)})"

@@ -20,6 +20,7 @@ from statemigrate.native import MARKER
 from statemigrate.rewrite.plan_expressions import (
     ALIAS,
     ATTRIBUTE,
+    LITERAL,
     NOT_SHOWN,
     ONE_OF,
     UNITED,
@@ -194,7 +195,8 @@ def _schemas(analyzed: Any) -> Iterator[str]:
 
 def _subplan(java: Any, reading: Reading) -> PlanNode:
     """A whole plan, as of a subquery."""
-    return _walked(java, iter(json.loads(java.toJSON())), reading, of_union=False)
+    root = _walked(java, iter(json.loads(java.toJSON())), reading, of_union=False)
+    return _with_groups_in_order(root, {})
 
 
 def _walked(
@@ -275,6 +277,67 @@ def _renumbered(node: PlanNode, numbers: dict[int, int]) -> PlanNode:
         output=tuple(each.renumbered(numbers) for each in node.output),
         renumbered={**numbers, **earlier},
     )
+
+
+# Several distinct counts of a table: Spark makes a row for each, and gives them numbers in another
+# order each time.
+
+
+_EXPAND, _GROUP, _EQUAL = "ExpandExec", "gid", "EqualTo"
+Groups = dict[int, dict[str, str]]
+"""Columns with such numbers, and by each number the one that it is here."""
+
+
+def _with_groups_in_order(node: PlanNode, known: Groups) -> PlanNode:
+    """A plan with these rows and numbers in an order that follows from what the rows have."""
+    children = tuple(_with_groups_in_order(each, known) for each in node.children)
+    fields = node.fields
+    if node.name == _EXPAND:
+        fields = _groups_in_order(node, known)
+    elif known:
+        fields = {name: _with_groups(each, known) for name, each in fields.items()}
+    return node if not known else replace(node, fields=fields, children=children)
+
+
+def _groups_in_order(node: PlanNode, known: Groups) -> Mapping[str, Any]:
+    rows = node.fields.get(_PROJECTIONS) or []
+    columns = list(node.expressions("output"))
+    for place, column in enumerate(columns):
+        numbers = [parse_tree(row[place]) for row in rows]
+        is_group = column.fields.get("name") == _GROUP and column.id is not None
+        if not is_group or any(each.name != LITERAL for each in numbers):
+            continue
+        others = [[parse_tree(each) for at, each in enumerate(row) if at != place] for row in rows]
+        texts = [
+            sorted(each.text for each in row if each.name != LITERAL or each.value is not None)
+            for row in others
+        ]
+        order = sorted(range(len(rows)), key=texts.__getitem__)
+        given = [str(each.value) for each in numbers]
+        own = {given[at]: each for at, each in zip(order, sorted(given, key=int), strict=True)}
+        known[int(column.id or 0)] = own
+        made = [[*rows[at]] for at in order]
+        for row in made:
+            (literal,) = row[place]
+            row[place] = [{**literal, "value": own[str(literal["value"])]}]
+        return {**node.fields, _PROJECTIONS: made}
+    return node.fields
+
+
+def _with_groups(found: Any, known: Groups) -> Any:
+    """The JSON of expressions with other numbers wherever a column of them is compared with one."""
+    if not isinstance(found, list):
+        return found
+    made = [_with_groups(each, known) for each in found]
+    for at, node in enumerate(made[:-2]):
+        if not isinstance(node, Mapping) or "class" not in node or short_name(node) != _EQUAL:
+            continue
+        for column, number in ((at + 1, at + 2), (at + 2, at + 1)):
+            own = known.get(int(made[column].get("exprId", {"id": -1})["id"]))
+            if own is not None and short_name(made[number]) == LITERAL:
+                value = str(made[number]["value"])
+                made[number] = {**made[number], "value": own.get(value, value)}
+    return made
 
 
 def _complete_fields(

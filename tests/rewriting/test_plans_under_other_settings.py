@@ -49,6 +49,16 @@ def united(made):
     return made.union(made)
 
 
+def counted(**columns):
+    """How many values of several columns there are; Spark numbers the columns at random."""
+
+    def make(base):
+        counts = [F.countDistinct(F.expr(each)).alias(name) for name, each in columns.items()]
+        return base.groupBy("tv").agg(*counts, F.sum("tx").alias("total"))
+
+    return make
+
+
 CASES = {
     "joined": joined(lambda base: base),
     "a left join by another condition": joined(lambda base: base, "v < tv", "left"),
@@ -56,6 +66,9 @@ CASES = {
     "sums": joined(sums),
     "sums of a few": joined(lambda base: sums(base).where("tx > 3"), "v = tv AND w > tx"),
     "how many": joined(lambda base: base.groupBy("tv").agg(F.countDistinct("tk").alias("n"))),
+    "how many of each": joined(counted(a="tk", b="tx", c="tx * tx")),
+    "how many of each under other names": joined(counted(a="tx", b="tk", c="tx * tx")),
+    "how many of each of other columns": joined(counted(a="tk", b="tx", c="-tx")),
     "each once": joined(lambda base: base.select("tv", "tk").distinct()),
     "texts": joined(lambda base: base.groupBy("tv").agg(F.min("tk"), F.collect_set("tx"))),
     "sums by several": joined(lambda base: base.rollup("tv", "tk").agg(F.sum("tx"))),
@@ -98,6 +111,12 @@ def test_the_same_code_means_the_same(case, meaning):
     before = meaning(case, {})
     for name, settings in SETTINGS.items():
         assert [*compare_code(before, meaning(case, settings))] == [], name
+
+
+def test_what_spark_numbers_at_random_means_the_same_each_time(meaning):
+    before = meaning("how many of each", {})
+    for _ in range(8):
+        assert [*compare_code(before, meaning("how many of each", {}))] == []
 
 
 def test_other_tables_mean_something_else(meaning):

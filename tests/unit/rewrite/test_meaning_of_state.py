@@ -177,6 +177,13 @@ def test_expressions_are_shown_without_the_places_of_their_parts():
     assert readable(text) == "GreaterThan(0.v, '3')"
 
 
+@pytest.mark.parametrize("end", ["", ")"])
+def test_a_range_of_numbers_is_shown_with_its_end(end):
+    assert readable(f"Range (0, 9, step=-10{end}") == "Range (0, 9, step=-10)"
+    subquery = f"ScalarSubquery(rows=table Range (0, 5, step=1{end}; filter v)"
+    assert readable(subquery) == "ScalarSubquery(rows=table Range (0, 5, step=1); filter v)"
+
+
 @given(st.text())
 def test_markdown_keeps_any_text_on_one_line_and_takes_nothing_in_it_for_markup(text):
     shown = markdown_text(text)

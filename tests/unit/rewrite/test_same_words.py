@@ -20,6 +20,10 @@ SAME = [
     (f"Add(a, '1.5': decimal(10,2){BOTH})", f"Add('1.5': decimal(10,2), a{BOTH})"),
     (f"EqualTo(a, ', (b': string{BOTH})", f"EqualTo(', (b': string, a{BOTH})"),
     (f"Add(a, b{BOTH}, try=True)", f"Add(b, a{BOTH}, try=True)"),
+    (
+        f"HashAggregate(groupBy=a, groupBy='b, c': string, x=Add(a, b{BOTH}))",
+        f"HashAggregate(groupBy='b, c': string, groupBy=a, x=Add(b, a{BOTH}))",
+    ),
     ("In(a, '2': long, '1': long, value=0)", "In(a, '1': long, '2': long, value=0)"),
 ]
 OTHER = [
@@ -27,6 +31,7 @@ OTHER = [
     (f"LessThan(a, b{BOTH})", f"GreaterThan(a, b{BOTH})"),
     (f"Subtract(a, b{BOTH})", f"Subtract(b, a{BOTH})"),
     (f"EqualTo(a, 'b, c': string{BOTH})", f"EqualTo(a, 'c, b': string{BOTH})"),
+    ("HashAggregate(groupBy=a, x=b)", "HashAggregate(groupBy=b, x=a)"),
     (f"EqualTo(a, b{BOTH})", f"EqualNullSafe(a, b{BOTH})"),
     # Names of columns may be anything.
     ("EqualTo(a, b, c)", "EqualTo(b, a, c)"),
