@@ -9,7 +9,7 @@ a cast from text to a number, and of none from a number to text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 ANSI, ZONE = "spark.sql.ansi.enabled", "spark.sql.session.timeZone"
@@ -17,6 +17,7 @@ _PRECISION = "spark.sql.decimalOperations.allowPrecisionLoss"
 _PARSER = "spark.sql.legacy.timeParserPolicy"
 _MAP_KEYS = "spark.sql.mapKeyDedupPolicy"
 _NULL_FIELDS = "spark.sql.jsonGenerator.ignoreNullFields"
+_CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _COMPLEX_TEXT = "spark.sql.legacy.castComplexTypesToString.enabled"
 DEFAULTS: Mapping[str, str] = {
     ANSI: "true",
@@ -24,6 +25,7 @@ DEFAULTS: Mapping[str, str] = {
     _PARSER: "CORRECTED",
     _MAP_KEYS: "EXCEPTION",
     _NULL_FIELDS: "true",
+    _CORRUPT: "_corrupt_record",
     _COMPLEX_TEXT: "false",
 }
 """What Spark has unless a session says something else. No expression has a setting as it is here.
@@ -38,6 +40,7 @@ EFFECTS: Mapping[str, str] = {
     _PARSER: "times are read and written by other rules",
     _MAP_KEYS: "a key that a map has twice fails the query, or has the last value",
     _NULL_FIELDS: "JSON text has fields that are null, or leaves them out",
+    _CORRUPT: "text that cannot be read is in another field",
     _COMPLEX_TEXT: "arrays, maps and structs are other texts",
 }
 """What each of the settings decides."""
@@ -91,7 +94,7 @@ def settings_of(session: Any) -> dict[str, str]:
         name: each.upper() if DEFAULTS[name].isupper() else each.lower()
         for name, each in found.items()
     }
-    return {**made, ZONE: str(conf.get(ZONE))}
+    return {**made, ZONE: str(conf.get(ZONE)), _CORRUPT: found[_CORRUPT]}
 
 
 def depends_on_settings(node: Mapping[str, Any], name: str) -> bool:
@@ -125,6 +128,8 @@ def fields_of_settings(
         found[_MAP_KEYS] = settings[_MAP_KEYS]
     if settings[_NULL_FIELDS] == "false" and name == "StructsToJson":
         found[_NULL_FIELDS] = "false"
+    if settings[_CORRUPT] != DEFAULTS[_CORRUPT] and _has_corrupt(node, name, settings[_CORRUPT]):
+        found[_CORRUPT] = settings[_CORRUPT]
     is_text = name == _CAST and node.get("dataType") == "string"
     if settings[_COMPLEX_TEXT] == "true" and is_text and "<" in _argument_types(java):
         found[_COMPLEX_TEXT] = "true"
@@ -132,6 +137,20 @@ def fields_of_settings(
     if is_pandas and _TIMESTAMP.search(_argument_types(java)):
         found[ZONE] = settings[ZONE]
     return found
+
+
+def _has_corrupt(node: Mapping[str, Any], name: str, called: str) -> bool:
+    """Whether a field of parsed text has the name of the one for what cannot be read."""
+    if name not in _PARSERS or "columnNameOfCorruptRecord" in str(node.get("options")):
+        return False
+    names = {str(each["name"]) for each in _parsed_fields(node)}
+    return not names.isdisjoint({called, DEFAULTS[_CORRUPT]})
+
+
+def _parsed_fields(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    schema = node.get("schema")
+    is_struct = isinstance(schema, Mapping) and schema.get("type") == "struct"
+    return schema["fields"] if is_struct and schema is not None else ()
 
 
 def _of_evaluator(text: str, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -256,6 +275,8 @@ def for_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
         for name, types in ((ZONE, _TIMESTAMP), (_PARSER, _TIME))
         if not has_types(types, fields.get("schema"))
     }
+    if _CORRUPT in fields and not _has_corrupt(fields, _PARSERS[0], str(fields[_CORRUPT])):
+        needless.add(_CORRUPT)
     return {name: each for name, each in fields.items() if name not in needless}
 
 

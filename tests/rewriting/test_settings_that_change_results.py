@@ -31,6 +31,7 @@ PRECISION = ("spark.sql.decimalOperations.allowPrecisionLoss", "true", "false")
 PARSER = ("spark.sql.legacy.timeParserPolicy", "CORRECTED", "LEGACY")
 MAP_KEYS = ("spark.sql.mapKeyDedupPolicy", "EXCEPTION", "LAST_WIN")
 NULL_FIELDS = ("spark.sql.jsonGenerator.ignoreNullFields", "true", "false")
+CORRUPT = ("spark.sql.columnNameOfCorruptRecord", "_corrupt_record", "c")
 COMPLEX_TEXT = ("spark.sql.legacy.castComplexTypesToString.enabled", "false", "true")
 
 
@@ -117,6 +118,10 @@ DEPENDENT = {
     ],
     MAP_KEYS: ["map_concat(mp, mp)['a']", "map_from_arrays(array(s, s), array(1, 2))[s]"],
     NULL_FIELDS: ["to_json(struct(i))"],
+    CORRUPT: [
+        "cast(from_json(j, 'p INT, c STRING') as string)",
+        "cast(from_csv(s, 'p INT, c STRING') as string)",
+    ],
     COMPLEX_TEXT: ["cast(mp as string)", "cast(a as string)"],
 }
 INDEPENDENT = {
@@ -137,6 +142,10 @@ INDEPENDENT = {
     PARSER: ["from_json(j, 'p INT').p", "to_json(struct(i))", "cast(s as date)"],
     MAP_KEYS: ["mp['a']"],
     NULL_FIELDS: ["to_json(struct(i), map('ignoreNullFields', 'true'))", "to_csv(struct(i))"],
+    CORRUPT: [
+        "cast(from_json(j, 'p INT') as string)",
+        "cast(from_json(j, 'p INT, c STRING', map('columnNameOfCorruptRecord', 'c')) as string)",
+    ],
     COMPLEX_TEXT: ["cast(n as string)"],
 }
 
