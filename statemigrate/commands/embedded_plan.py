@@ -156,16 +156,12 @@ def _steps(
     *,
     has_folder: bool,
 ) -> Iterator[PlanStep]:
-    from statemigrate.commands.plan_steps import options_of, script_to_write
+    from statemigrate.commands.plan_steps import options_of, script_to_write, taken_back
 
     asking = [each for each in items if each.asks]
     for each in asking:
         if each.verdict == "unnoticed":
-            yield PlanStep(
-                f"Take the change of {each.name} back, or decide that old values may stay so: "
-                "nothing can compute them again. `EmbeddedQuery(..., accept=...)` records the "
-                "decision with its reason"
-            )
+            yield taken_back(each, "values", "EmbeddedQuery(..., accept=...)")
         elif each.verdict == "unknown":
             yield PlanStep(
                 "Say what the state means, and look again",

@@ -33,7 +33,7 @@ _WITH_COSTS = ("live", "rewrite", "unnoticed")
 _ONLY_DECIDED = frozenset(
     {
         *("source", "filter", "watermark", "output-mode", "join-type", "join-condition", "table"),
-        *("column", "rows"),
+        *("column", "rows", "setting"),
     }
 )
 """Rules of changes after which nothing can compute old rows again."""
@@ -176,11 +176,7 @@ class _Steps:
                 yield PlanStep(f"Decide about {each.name}: {each.text}")
         for each in self.asking:
             if each.verdict == "unnoticed" and not _can_rewrite(each):
-                yield PlanStep(
-                    f"Take the change of {each.name} back, or decide that old rows may stay so: "
-                    "nothing can compute them again. `statemigrate.guarded` records the decision "
-                    "with its reason"
-                )
+                yield taken_back(each, "rows", "statemigrate.guarded")
         for each in self.asking:
             if each.verdict in ("same", "goes on"):
                 yield PlanStep(f"Decide about {each.name}, which the project forbids: {each.text}")
@@ -406,6 +402,24 @@ def _scripted_keys(rewrite: RewritePlan) -> Iterator[str]:
         for family in operator.families:
             if isinstance(family, ScriptedFamily) and family.script.changes_keys:
                 yield family.script.store
+
+
+def taken_back(item: PlanItem, what: str, accepting: str) -> PlanStep:
+    """The step where nothing can compute again ``what`` the state has, rows or values.
+
+    ``accepting`` is the function of ours that records a decision.
+    """
+    first = f"Take the change of {item.name} back"
+    if item.rule == "setting":
+        setting = item.name.removeprefix(f"{item.operator} ")
+        first = (
+            f"Give {setting} the value that it had, in the code or in spark-defaults.conf (this "
+            "plan has it from its own session)"
+        )
+    return PlanStep(
+        f"{first}, or decide that old {what} may stay so: nothing can compute them again. "
+        f"`{accepting}` records the decision with its reason"
+    )
 
 
 def script_to_write(

@@ -291,13 +291,17 @@ def complete(found: Any, java: Any, reading: Reading) -> None:
     """Add to the nodes of expressions what their JSON leaves out.
 
     ``found`` is an expression as a list of nodes, or a list of such; ``java`` is what Spark has
-    there, None where that is not at hand.
+    there, also as an option, None where that is not at hand.
     """
+    own_members = frozenset() if java is None else members_of(java)
+    if "isDefined" in own_members:
+        complete(found, java.get() if java.isDefined() else None, reading)
+        return
     if found and isinstance(found[0], list):
-        for each, own in zip_longest(found, () if java is None else seq(java)):
+        for each, own in zip_longest(found, seq(java) if "apply" in own_members else ()):
             complete(each or (), own, reading)
         return
-    for node, own in zip_longest(found, () if java is None else _preorder(java)):
+    for node, own in zip_longest(found, _preorder(java) if "children" in own_members else ()):
         if node is not None and _is_incomplete(node):
             is_own = own is not None and str(own.getClass().getName()) == node["class"]
             _fill(node, own if is_own else None, reading)

@@ -156,7 +156,8 @@ def _parsed_fields(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def _of_evaluator(text: str, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The settings that an object which writes text depends on, from what Spark shows of it."""
     made = _EVALUATOR.match(text)
-    assert made is not None, "asked before"  # noqa: S101
+    if made is None:
+        return
     if "TimestampType" in made[1] and not _ZONE_OPTION.search(made[1]):
         yield ZONE, made[2]
     if settings[_PARSER] == "LEGACY" and _SPARK_TIMES.search(made[1]):

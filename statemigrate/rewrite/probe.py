@@ -31,6 +31,7 @@ from statemigrate.files import Files, open_files
 from statemigrate.formats import Struct
 from statemigrate.formats.struct import quoted
 from statemigrate.pages import BUCKET, SCHEMA, LargeValues, PagesRecord, declare, variable_of
+from statemigrate.rewrite.plan_settings import DEFAULTS, ZONE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -318,8 +319,14 @@ def probed_inputs(files: Files) -> dict[str, str]:
 
 
 def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """One of its own settings, so that the query runs with those that are pinned to the old one."""
+    """One of its own, with the given one's settings that results depend on.
+
+    The query runs with those that are pinned to the old one.
+    """
     session = spark.newSession()
+    session.conf.set(ZONE, str(spark.conf.get(ZONE)))
+    for setting, usual in DEFAULTS.items():
+        session.conf.set(setting, str(spark.conf.get(setting, usual)))
     for setting, value in conf.items():
         session.conf.set(setting, value)
     session.conf.set(_PARTITIONS, "1")

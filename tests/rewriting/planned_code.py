@@ -33,6 +33,10 @@ def with_max(events: Events):
     return _totals(events.where("v > 0"), low="max(v)")
 
 
+def by_day(events: Events):
+    return events.groupBy(F.expr("date(at)").alias("day")).agg(F.sum("v"))
+
+
 def with_another_argument(events: Events):
     return _totals(events.where("v > 0"), low="min(-v)")
 

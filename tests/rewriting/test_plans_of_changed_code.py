@@ -74,6 +74,18 @@ def test_without_the_old_code_what_the_state_means_is_not_known(totals):
     assert asked(known) == [("aggregation-0 filter", "unnoticed")]
 
 
+def test_another_setting_of_the_session_is_to_be_set_back_and_no_rewrite_helps(rocksdb, tmp_path):
+    days = Deployed(rocksdb, tmp_path, code.by_day, "update")
+    assert asked(days.plan(code.by_day)) == []
+    zone = "spark.sql.session.timeZone"
+    days.session = session_with(rocksdb, "rocksdb", **{zone: "America/Los_Angeles"})
+    found = days.plan(code.by_day)
+    assert asked(found) == [(f"aggregation-0 {zone}", "unnoticed")]
+    (step,) = found.steps
+    assert step.text.startswith(f"Give {zone} the value that it had, in the code or in ")
+    assert (found.stops, step.command) == (False, "")
+
+
 def test_a_rewrite_doubts_what_it_does_not_ask_about(totals, tmp_path):
     """Another filter, beside a change that needs the rewrite, is shown; and so is not knowing."""
 

@@ -204,6 +204,15 @@ def test_a_change_of_the_code_is_noticed_under_another_setting_too(changes):
     assert (name.startswith("key"), verdict) == (True, "unnoticed")
 
 
+def test_the_condition_of_a_join_with_a_table_depends_on_settings_too(changes):
+    def joined(rows):
+        table = rows.sparkSession.range(9).withColumnRenamed("id", "k")
+        return rows.join(table, F.expr("n = k AND i + i > k"), "left").groupBy("n").count()
+
+    assert changes(ANSI, joined) == [(ANSI[0], "unnoticed")]
+    assert changes((*ANSI[:2], ANSI[1]), joined) == []
+
+
 def by_day(rows):
     return rows.groupBy(F.expr("date(at)").alias("day")).agg(F.sum("v"))
 
