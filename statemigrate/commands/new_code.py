@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import describe
+from statemigrate.checkpoint.logs import SOURCE_NAMES, newest_offsets
 from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.deployment import Call, Looking, named_object
 from statemigrate.errors import CodeError, RewriteError
@@ -179,9 +180,20 @@ def _called(
             session,
             inputs=wanted.inputs,
             conf=pinned or {},
+            sources=_sources(pinned or {}, checkpoint),
             reference=wanted.code,
         )
         yield made, looking, folder
+
+
+def _sources(pinned: Mapping[str, str], checkpoint: str) -> tuple[str, ...]:
+    """The names of a query's sources, where they have any."""
+    if pinned.get(SOURCE_NAMES, "").lower() != "true":
+        return ()
+    offsets = newest_offsets(open_files(checkpoint))
+    named = () if offsets is None else offsets.by_source
+    # The backfill's source and the embedded engine's heartbeat are no inputs of the code.
+    return tuple(each for each in named if not each.startswith("statemigrate_"))
 
 
 def _probed(wanted: NewCode, made: Any, looking: Looking, folder: Path) -> Probed:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from statemigrate.checkpoint.logs import SOURCE_NAMES
 from statemigrate.errors import StartupError
 from statemigrate.native.adoption_record import newest_adoption
 from statemigrate.native.chunks import ChunkFiles, is_described_by
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("statemigrate.native")
-_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 _STOPPED = 20.0
 """Seconds for a query to be stopped that has not begun."""
 
@@ -36,7 +36,7 @@ def stop_misplaced(
     It ends with a `StartupError` as its exception. Sources with names may follow in any order. A
     listener of Spark's that calls this is removed by it: ``listen`` adds it again.
     """
-    if str(spark.conf.get(_EVOLUTION, "false")).lower() == "true":
+    if str(spark.conf.get(SOURCE_NAMES, "false")).lower() == "true":
         return
     session: Any = spark
     started = session._jsparkSession.streams().get(session._jvm.java.util.UUID.fromString(query))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs import (
     FILE_IDS,
+    SOURCE_NAMES,
     OffsetEntry,
     Offsets,
     batches_in,
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
 
     from statemigrate.preview.engines import RunnableCode
 
-_EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
-WITHOUT_NAMES = {_EVOLUTION: "false"}
+WITHOUT_NAMES = {SOURCE_NAMES: "false"}
 """Settings with which Spark takes sources without names: what stands for a source has none."""
 _SETTINGS = {
     # The logs of the sources are written here, and none of their files is a compact one.
@@ -157,7 +157,7 @@ def point_at_inputs(folder: Path, sources: int) -> None:
 
 def _unnamed(entry: OffsetEntry, lines: tuple[str, ...]) -> OffsetEntry:
     pinned = None if entry.pinned is None else dict(entry.pinned)
-    if pinned is not None and _EVOLUTION in pinned:
+    if pinned is not None and SOURCE_NAMES in pinned:
         pinned |= WITHOUT_NAMES
     return replace(entry, offsets=Offsets(False, lines), pinned=pinned, source_metadata=None)
 

@@ -14,7 +14,7 @@ import inspect
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from statemigrate.checkpoint import describe
-from statemigrate.checkpoint.logs import files_taken, folders_in
+from statemigrate.checkpoint.logs import SOURCE_NAMES, files_taken, folders_in
 from statemigrate.checkpoint.operators import OperatorShape
 from statemigrate.deployment import VARIABLE_KINDS, Kind, Looking, only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
@@ -283,18 +283,24 @@ def call_on_empty_streams(
     *,
     inputs: Mapping[str, Schema] | None = None,
     conf: Mapping[str, str] | None = None,
+    sources: Sequence[str] = (),
     reference: str = "",
 ) -> tuple[Any, Looking]:
     """What the ``function`` makes of empty streams, and what it asks of our functions.
 
     ``inputs`` has schemas by the names of the function's parameters, see `input_schemas`, and
-    ``conf`` settings as they are pinned to the query. The streams read from the empty ``folder``,
-    and code of ours takes ``folder/checkpoint`` for the query's. Raises `CodeError` for what is no
-    such function, and where it fails.
+    ``conf`` settings as they are pinned to the query. ``sources`` are the names of the query's
+    sources, which the streams get too. The streams read from the empty ``folder``, and code of ours
+    takes ``folder/checkpoint`` for the query's. Raises `CodeError` for what is no such function,
+    and where it fails.
     """
     schemas = input_schemas(function, inputs or {}, reference)
     session = _session(spark, conf or {})
-    streams = {each: _empty(session, schemas[each], folder / "in" / each) for each in schemas}
+    names = _source_names(schemas, sources) if _has_names(session) else {}
+    streams = {
+        each: _empty(session, schemas[each], folder / "in" / each, names.get(each))
+        for each in schemas
+    }
     sessions = dict.fromkeys(_read(function).keys() - schemas.keys(), session)
     with only_looking((folder / "checkpoint").as_uri()) as looking:
         try:
@@ -333,10 +339,33 @@ def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def _empty(session: SparkSession, schema: Schema, folder: Path) -> DataFrame:
+def _has_names(session: SparkSession) -> bool:
+    return str(session.conf.get(SOURCE_NAMES, "false")).lower() == "true"
+
+
+def _source_names(parameters: Iterable[str], sources: Sequence[str]) -> dict[str, str]:
+    """By parameter the name of the source that it stands for.
+
+    The names are given where the streams are made, which no function of them shows. A parameter
+    stands for the source of its own name, and the only one that is left for the only source that is
+    left.
+    """
+    names = {each: each for each in parameters}
+    left = [each for each in names if each not in sources]
+    others = [each for each in sources if each not in names]
+    if len(left) == len(others) == 1:
+        names[left[0]] = others[0]
+    return names
+
+
+def _empty(session: SparkSession, schema: Schema, folder: Path, name: str | None) -> DataFrame:
     folder.mkdir(parents=True)
     (folder / "empty.json").touch()
-    return session.readStream.schema(schema).json(folder.as_uri())
+    reader: Any = session.readStream
+    found: DataFrame = (
+        (reader if name is None else reader.name(name)).schema(schema).json(folder.as_uri())
+    )
+    return found
 
 
 def _stream(result: Any, reference: str) -> DataFrame:
