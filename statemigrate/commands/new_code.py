@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import describe
-from statemigrate.checkpoint.logs import SOURCE_NAMES, newest_offsets
+from statemigrate.checkpoint.logs import newest_offsets
 from statemigrate.checkpoint.operators import CheckpointShape
 from statemigrate.deployment import Call, Looking, named_object
 from statemigrate.errors import CodeError, RewriteError
@@ -23,6 +23,7 @@ from statemigrate.meaning import (
 )
 from statemigrate.native import session_of
 from statemigrate.pages import PagesRecord, records
+from statemigrate.processor import SOURCE_NAMES
 from statemigrate.rewrite import (
     AggregateFunction,
     Meanings,

@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs import SOURCE_NAMES
 from statemigrate.errors import StartupError
 from statemigrate.native.adoption_record import newest_adoption
 from statemigrate.native.chunks import ChunkFiles, is_described_by
+from statemigrate.processor import has_named_sources
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def stop_misplaced(
     It ends with a `StartupError` as its exception. Sources with names may follow in any order. A
     listener of Spark's that calls this is removed by it: ``listen`` adds it again.
     """
-    if str(spark.conf.get(SOURCE_NAMES, "false")).lower() == "true":
+    if has_named_sources(spark):
         return
     session: Any = spark
     started = session._jsparkSession.streams().get(session._jvm.java.util.UUID.fromString(query))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs import (
     FILE_IDS,
-    SOURCE_NAMES,
     OffsetEntry,
     Offsets,
     batches_in,
@@ -35,6 +34,7 @@ from statemigrate.native import class_of_any_release, uri_of
 from statemigrate.preview.history import History
 from statemigrate.preview.inputs import RecordedInput
 from statemigrate.preview.stream_plan import UnoptimizedPlan
+from statemigrate.processor import SOURCE_NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -53,9 +53,11 @@ if TYPE_CHECKING:
         EMBEDDED,
         FUNCTIONS,
         PROCESSORS,
+        SOURCE_NAMES,
         Workers,
         asked,
         check_scripts,
+        has_named_sources,
         is_one_machine,
         reader_named,
         this_python,
@@ -82,8 +84,9 @@ else:
             "stores": "OpenStores Role",
             "variables": "GroupingKey direct_variable dual_variable put_row",
             "workers": (
-                "EMBEDDED FUNCTIONS PROCESSORS Workers asked check_scripts is_one_machine "
-                "reader_named this_python use_this_python what_to_install"
+                "EMBEDDED FUNCTIONS PROCESSORS SOURCE_NAMES Workers asked check_scripts "
+                "has_named_sources is_one_machine reader_named this_python use_this_python "
+                "what_to_install"
             ),
         },
     )

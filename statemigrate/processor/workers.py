@@ -504,11 +504,15 @@ def _unloaded(
 # Spark wants a name of every source of a query, or of none (``readStream.name``, from 4.2 on).
 
 
-_NAMED = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+SOURCE_NAMES = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
+
+def has_named_sources(spark: SparkSession) -> bool:
+    """Whether each source of a session's queries has a name."""
+    return str(spark.conf.get(SOURCE_NAMES, "false")).lower() == "true"
 
 
 def reader_named(spark: SparkSession, name: str) -> DataStreamReader:
     """A reader for a stream, under the name where the session's sources have names."""
     reader = spark.readStream
-    named = (spark.conf.get(_NAMED, "false") or "").lower() == "true"
-    return reader.name(name) if named else reader
+    return reader.name(name) if has_named_sources(spark) else reader

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from statemigrate.checkpoint import describe
-from statemigrate.checkpoint.logs import SOURCE_NAMES, files_taken, folders_in
+from statemigrate.checkpoint.logs import files_taken, folders_in
 from statemigrate.checkpoint.operators import OperatorShape
 from statemigrate.deployment import VARIABLE_KINDS, Kind, Looking, only_looking
 from statemigrate.errors import CodeError, FormatError, StatemigrateError
@@ -31,6 +31,7 @@ from statemigrate.files import Files, open_files
 from statemigrate.formats import Struct
 from statemigrate.formats.struct import quoted
 from statemigrate.pages import BUCKET, SCHEMA, LargeValues, PagesRecord, declare, variable_of
+from statemigrate.processor import reader_named
 from statemigrate.rewrite.plan_settings import DEFAULTS, ZONE
 
 if TYPE_CHECKING:
@@ -296,10 +297,9 @@ def call_on_empty_streams(
     """
     schemas = input_schemas(function, inputs or {}, reference)
     session = _session(spark, conf or {})
-    names = _source_names(schemas, sources) if _has_names(session) else {}
+    names = _source_names(schemas, sources)
     streams = {
-        each: _empty(session, schemas[each], folder / "in" / each, names.get(each))
-        for each in schemas
+        each: _empty(session, schemas[each], folder / "in" / each, names[each]) for each in schemas
     }
     sessions = dict.fromkeys(_read(function).keys() - schemas.keys(), session)
     with only_looking((folder / "checkpoint").as_uri()) as looking:
@@ -339,10 +339,6 @@ def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
-def _has_names(session: SparkSession) -> bool:
-    return str(session.conf.get(SOURCE_NAMES, "false")).lower() == "true"
-
-
 def _source_names(parameters: Iterable[str], sources: Sequence[str]) -> dict[str, str]:
     """By parameter the name of the source that it stands for.
 
@@ -358,14 +354,10 @@ def _source_names(parameters: Iterable[str], sources: Sequence[str]) -> dict[str
     return names
 
 
-def _empty(session: SparkSession, schema: Schema, folder: Path, name: str | None) -> DataFrame:
+def _empty(session: SparkSession, schema: Schema, folder: Path, name: str) -> DataFrame:
     folder.mkdir(parents=True)
     (folder / "empty.json").touch()
-    reader: Any = session.readStream
-    found: DataFrame = (
-        (reader if name is None else reader.name(name)).schema(schema).json(folder.as_uri())
-    )
-    return found
+    return reader_named(session, name).schema(schema).json(folder.as_uri())
 
 
 def _stream(result: Any, reference: str) -> DataFrame:

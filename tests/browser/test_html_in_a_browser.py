@@ -33,7 +33,7 @@ VIEWS = {
 
 
 def views(*usual):
-    """All views, of which `make test` takes the usual ones."""
+    """All views; `make test` takes the usual ones."""
     few = pytest.mark.long(weight=1 / 12)
     return [pytest.param(each, marks=() if each in usual else few) for each in VIEWS]
 

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         PARTITIONS,
         PROVIDER,
         ROCKSDB_PROVIDER,
-        SOURCE_NAMES,
         codec_of,
         has_checksums,
         is_avro,
@@ -65,8 +64,8 @@ else:
             ),
             "settings": (
                 "AGGREGATION_FORMAT ENCODING FILE_IDS GROUPS_FORMAT HDFS_PROVIDER JOIN_FORMAT "
-                "MERGE_OPERATOR PARTITIONS PROVIDER ROCKSDB_PROVIDER SOURCE_NAMES codec_of "
-                "has_checksums is_avro pinned unknown_setting"
+                "MERGE_OPERATOR PARTITIONS PROVIDER ROCKSDB_PROVIDER codec_of has_checksums "
+                "is_avro pinned unknown_setting"
             ),
         },
     )

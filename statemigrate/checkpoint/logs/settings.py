@@ -23,8 +23,6 @@ JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
 GROUPS_FORMAT = f"{_STREAMING}flatMapGroupsWithState.stateFormatVersion"
 FILE_IDS = f"{_STREAMING}stateStore.checkpointFormatVersion"
 """Not pinned: the session of each run says it. Whether files have ids is in the commit log."""
-SOURCE_NAMES = f"{_STREAMING}queryEvolution.enableSourceEvolution"
-"""Whether each source has a name, from Spark 4.3 on."""
 STRICT_DISTRIBUTION = f"{_STREAMING}statefulOperator.useStrictDistribution"
 
 _PACKAGE = "org.apache.spark.sql.execution.streaming.state."
