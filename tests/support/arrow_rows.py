@@ -35,6 +35,8 @@ def rebuilt(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """The same buffers with other types."""
     if array.type == kind:
         return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), kind)
     buffers = array.buffers()
     if pa.types.is_struct(kind):
         inner = [rebuilt(array.field(i), kind[i].type) for i in range(kind.num_fields)]

@@ -15,6 +15,8 @@ from statemigrate.checkpoint.operators.shapes import (
     TimestampPostfix,
     TimestampPrefix,
 )
+from statemigrate.checkpoint.rows.spark_types import arrow_schema
+from support.arrow_rows import rebuilt
 
 
 class SparkRows:
@@ -24,12 +26,14 @@ class SparkRows:
         from pyspark.sql.functions import col
         from pyspark.sql.types import StructType, _parse_datatype_json_value
 
+        typed = _with_a_type(schema)
+        rows = rebuilt(values, pa.struct(list(arrow_schema(typed))))
+        table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
         # Arrow has no months for Spark; as numbers they are cast within whatever holds them.
-        numbered = json.loads(json.dumps(schema).replace('"interval month"', '"integer"'))
-        table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(values)])
+        numbered = json.loads(json.dumps(typed).replace('"interval month"', '"integer"'))
         frame = session.createDataFrame(table, schema=StructType.fromJson(numbered))
-        if numbered != schema:
-            types = {f["name"]: _parse_datatype_json_value(f["type"]) for f in schema["fields"]}
+        if numbered != typed:
+            types = {f["name"]: _parse_datatype_json_value(f["type"]) for f in typed["fields"]}
             frame = frame.select(*(col(each).cast(types[each]).alias(each) for each in types))
         self.frame = frame
         self.rows = list(frame._jdf.queryExecution().executedPlan().executeCollect())
@@ -37,6 +41,22 @@ class SparkRows:
     def bytes(self) -> list[bytes]:
         """Each row's bytes."""
         return [bytes(row.getBytes()) for row in self.rows]
+
+
+def _with_a_type(kind: Any, in_list: bool = False) -> Any:
+    """A schema with an integer, null as well, for a field without a type in structs of lists.
+
+    Arrow spoils such a field where it has nothing to cast; the bytes of the row are the same.
+    """
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        fields = kind["fields"]
+        types = [_with_a_type(each["type"], in_list) for each in fields]
+        types = ["integer" if in_list and each == "void" else each for each in types]
+        return kind | {"fields": [a | {"type": b} for a, b in zip(fields, types, strict=True)]}
+    inner = {"elementType", "keyType", "valueType"} & set(kind)
+    return kind | {each: _with_a_type(kind[each], True) for each in inner}
 
 
 class SparkEncoders:
