@@ -170,9 +170,21 @@ class ComparedPages:
     def _without_pages(self, operator: OperatorShape) -> OperatorShape:
         return replace(operator, stores=()) if operator.number in self.pairs else operator
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether `rewrite` refuses one of the changes, as its stores have complements."""
+        return any(map(self._complements, self.changes))
+
+    def _complements(self, change: PagesChange) -> tuple[str, ...]:
+        """The stores of an operator whose pages change, of those that have complements."""
+        pair = self.pairs.get(change.operator.number)
+        record = self.records.get(change.was or "") if pair is None else pair.was
+        return () if record is None else record.with_complements
+
     def items(self, lineages: Mapping[str, Lineage]) -> Iterator[PlanItem]:
         """What becomes of pages, and of the stores in them."""
-        yield from map(_item, self.changes)
+        for change in self.changes:
+            yield _item(change, self._complements(change))
         for pair in self.pairs.values():
             yield from pair.items(lineages)
 
@@ -189,11 +201,17 @@ def _gone(files: Files, offsets: Offsets, leaving: Iterable[PagesChange]) -> fro
     return frozenset(gone)
 
 
-def _item(change: PagesChange) -> PlanItem:
+def _item(change: PagesChange, complements: Sequence[str]) -> PlanItem:
     # Without its pages, the variables that are there are others: Spark would delete them.
     end = "the query would begin without it" if change.goes_out else "the query does not start"
     text = f"the checkpoint has the state in {change.found}, and the code in {change.wanted}: {end}"
-    return PlanItem(change.name, "rewrite", text, operator_name(change.operator))
+    if not complements:
+        return PlanItem(change.name, "rewrite", text, operator_name(change.operator))
+    text += (
+        f". The complements of {', '.join(complements)} do not come along in a rewrite: leave the "
+        "code as it is, or run the old code once with migrated(..., complement=False)"
+    )
+    return PlanItem(change.name, "cannot", text, operator_name(change.operator))
 
 
 # The rewrites that pages need, as steps.

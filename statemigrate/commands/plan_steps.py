@@ -201,6 +201,8 @@ class _Steps:
         return options_of(self.wanted)
 
     def _rewriting(self) -> Iterator[PlanStep]:
+        if self.pages.is_refused:
+            return
         if outside := self.pages.through_variables:
             yield from steps_outside(outside, self.checkpoint, self.costs)
             return

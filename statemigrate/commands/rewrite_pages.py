@@ -202,8 +202,7 @@ def _recorded(old: Files, operator: str) -> PagesRecord:
 
 def _check_without_complements(record: PagesRecord) -> None:
     """Raise `RewriteError` for complements: only a query takes them along, page by page."""
-    found = sorted(name for name, each in record.stores.items() if each.complement is not None)
-    if found:
+    if found := record.with_complements:
         raise RewriteError(
             "SM-REWRITE-064",
             "state with complements cannot come into pages, out of them, or into another number",
@@ -211,7 +210,7 @@ def _check_without_complements(record: PagesRecord) -> None:
             found=f"complements of {', '.join(found)}",
             next_action="leave the state as it is; or give the complements up: run the query "
             "once with migrated(..., complement=False), and rewrite then",
-            stores=tuple(found),
+            stores=found,
         )
 
 

@@ -79,6 +79,11 @@ class PagesRecord:
     since: int | None = None
     earlier: tuple[PagesRecord, ...] = ()
 
+    @property
+    def with_complements(self) -> tuple[str, ...]:
+        """The stores whose values have complements, by name."""
+        return tuple(sorted(n for n, each in self.stores.items() if each.complement is not None))
+
     def after(self, left: PagesRecord | None, committed: int, oldest: int) -> PagesRecord:
         """The same for a start on what was ``left``, after the last ``committed`` batch.
 

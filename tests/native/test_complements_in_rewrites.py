@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from complement_lots import NEW, OLD, OUTPUT, REVISION, ROWS, SCRIPT, Lots, NewLots, Twin
 from native_pipeline import NativePipeline
+from paged_pipeline import PagedPipeline
 
-from statemigrate import migrated, rewrite
+from statemigrate import migrated, paged, plan, rewrite
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
@@ -23,30 +24,34 @@ SETTINGS: dict[str, Any] = {}
 class _Life:
     """A query whose state `migrated` code with complements began to migrate, and its twin."""
 
-    def __init__(self, spark: Any, folder: Any, place: Any) -> None:
+    def __init__(
+        self, spark: Any, folder: Any, place: Any, engine: type[NativePipeline] = NativePipeline
+    ) -> None:
         self.folder = folder
         self.twin = Twin(7, 60)
-        self.pipeline = NativePipeline(spark, place, rows=ROWS, output=OUTPUT)
+        self.pipeline = engine(spark, place, rows=ROWS, output=OUTPUT)
         self.run(Lots(), OLD, 80)
         self.run(self.code(NEW), NEW, 20)
 
-    def code(self, fields: Any) -> Any:
+    def code(self, fields: Any, *, complement: bool | None = True) -> Any:
+        is_paged = isinstance(self.pipeline, PagedPipeline)
+        more = {} if is_paged else {"checkpoint": self.pipeline.checkpoint}
         return migrated(
             (Lots if fields is OLD else NewLots)(),
             migrations=self.folder,
             targets={"lots": "base" if fields is OLD else "head"},
-            complement=True,
-            checkpoint=self.pipeline.checkpoint,
+            complement=complement,
+            **more,
         )
 
     def run(self, processor: Any, fields: Any, count: int) -> None:
         self.pipeline.feed(self.twin.rows(fields, count))
         self.pipeline.deploy_natively(processor)
 
-    def check(self, fields: Any) -> None:
+    def check(self, fields: Any, *, complement: bool | None = True) -> None:
         before = len(self.pipeline.handed)
         self.pipeline.feed(self.twin.asking())
-        self.pipeline.deploy_natively(self.code(fields))
+        self.pipeline.deploy_natively(self.code(fields, complement=complement))
         rows = [row for _, some in self.pipeline.handed[before:] for row in some]
         assert dict(rows) == self.twin.shown(fields)
 
@@ -60,6 +65,20 @@ def deployed(events: Any) -> Any:
     """The deployed query, as `rewrite --code` runs it on no rows."""
     code = migrated(NewLots(), migrations=SETTINGS["folder"], complement=SETTINGS["complement"])
     return events.groupBy("key").transformWithState(code, OUTPUT, "Update", "None")
+
+
+def deployed_on_pages(events: Any) -> Any:
+    """The same code on pages."""
+    code = migrated(NewLots(), migrations=SETTINGS["folder"], complement=SETTINGS["complement"])
+    return paged(
+        events,
+        by=["key"],
+        processor=code,
+        output=OUTPUT,
+        checkpoint=SETTINGS["checkpoint"],
+        pages=3,
+        timeMode="None",
+    )
 
 
 @pytest.mark.long
@@ -118,6 +137,43 @@ def test_pages_do_not_take_complements_of_variables(life: _Life, tmp_path: Any) 
         )
     assert (caught.value.code, caught.value.data["stores"]) == ("SM-REWRITE-064", ("lots",))
     assert not new.exists()
+    # A plan has no command that would be refused.
+    SETTINGS.update(folder=life.folder, complement=True, checkpoint=life.pipeline.checkpoint)
+    code = "test_complements_in_rewrites:deployed_on_pages"
+    target = NewCode(code, {"events": ROWS}, mode="update")
+    checkpoint, spark = life.pipeline.checkpoint, life.pipeline.spark
+    found = plan(checkpoint, target=target, migrations=life.folder, spark=spark)
+    (change,) = (each for each in found.items if each.name.endswith(" pages"))
+    assert change.verdict == "cannot"
+    assert found.steps[0].text == f"Decide about {change.name}: {change.text}"
+    assert not [each for each in found.steps if each.command.startswith("statemigrate rewrite")]
+
+
+@pytest.mark.long(weight=2)
+@pytest.mark.parametrize("engine", [NativePipeline, PagedPipeline], ids=["into", "out of"])
+def test_without_complements_state_comes_into_pages_and_out_of_them(
+    spark: Any, scripts: Any, tmp_path: Any, engine: Any
+) -> None:
+    place, folder = tmp_path / "pipeline", scripts.write(amounts=SCRIPT)
+    life = _Life(spark, folder, place, engine)
+    life.check(NEW)
+    given: dict[str, Any] = {"migrations": folder, "spark": spark}
+    given["options"] = RewriteOptions(pages=0 if engine is PagedPipeline else 4)
+    old, new = life.pipeline.checkpoint, tmp_path / "new"
+    with pytest.raises(RewriteError) as caught:
+        rewrite(old, new, apply=True, **given)
+    assert caught.value.code == "SM-REWRITE-064"
+    # Most pages have not been touched since.
+    life.run(life.code(NEW, complement=False), NEW, 2)
+    rewrite(old, new, apply=True, **given)
+    assert verify(old, new, migrations=folder, spark=spark).problems == ()
+    other = NativePipeline if engine is PagedPipeline else PagedPipeline
+    life.pipeline = other(spark, place, rows=ROWS, output=OUTPUT)
+    life.pipeline.checkpoint_directory = new
+    life.check(NEW, complement=None)
+    for lot in life.twin.lots.values():
+        lot["note"] = None
+    life.check(OLD, complement=None)
 
 
 def test_a_plan_names_each_field_that_its_scripts_leave_out(
