@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -70,9 +70,10 @@ class Configuration:
     The folder of ``migrations``, the ``checkpoint`` that commands are about, the ``checkpoints``
     that have a name, by store the ``targets``, the ``stores`` that have a name of the project's own
     for an operator's state, as in ``orders = "aggregation-0"``, by rule of `plan` the level in
-    ``rules``, by store and field what may differ in a ``preview``, whether ``values`` of state are
-    shown, and in ``mask`` the columns that are shown as a hash. The others are alembic's own, under
-    its own names, and hold for scripts that are written.
+    ``rules``, by store and field what may differ in a ``preview``, Spark's settings for sessions
+    that commands start in ``spark``, whether ``values`` of state are shown, and in ``mask`` the
+    columns that are shown as a hash. The others are alembic's own, under its own names, and hold
+    for scripts that are written.
     """
 
     migrations: str | None = None
@@ -82,6 +83,7 @@ class Configuration:
     stores: Mapping[str, str] = field(default_factory=dict)
     rules: Mapping[str, str] = field(default_factory=dict)
     preview: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
     values: bool | None = None
     mask: tuple[str, ...] = ()
     file_template: str | None = None
@@ -113,6 +115,8 @@ def configured(directory: Path | None = None) -> Configuration:
         return Configuration()
     source, given = found
     given["checkpoints"] = _checkpoints(source, given.pop("checkpoints", {}))
+    if isinstance(spark := given.get("spark"), dict):
+        given["spark"] = dict(_spark_settings(source, spark))
     for name, value in given.items():
         _check(source, name, value)
     for name in ("post_write_hooks", "mask"):
@@ -237,6 +241,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "stores": (dict, "a table of operators' stores, such as aggregation-0, by the names they get"),
     "rules": (dict, "a table of levels (error, warning, off) by rule"),
     "preview": (dict, "a table of stores, each a table of what is expected of its fields"),
+    "spark": (dict, "a table of values by settings such as spark.sql.session.timeZone"),
     "values": (bool, "true or false"),
     "mask": (list, "a list of columns"),
     "file_template": (str, "a text"),
@@ -291,6 +296,29 @@ def _checkpoint(source: _SettingLocation, name: str, given: Any) -> NamedCheckpo
                 "SM-CONFIG-008", source, f"checkpoints.{name}.{part} of {source.place} is {words}."
             )
     return NamedCheckpoint(name, **{**parts, "code": tuple(parts.get("code", ()))})
+
+
+def _spark_settings(
+    source: _SettingLocation, given: Mapping[str, Any], start: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Spark's settings by their names, as texts.
+
+    TOML has a name with dots that is not quoted as tables within each other.
+    """
+    for part, value in given.items():
+        name = f"{start}{part}"
+        if isinstance(value, dict):
+            yield from _spark_settings(source, value, f"{name}.")
+            continue
+        if not name.startswith("spark.sql."):
+            raise _wrong(
+                "SM-CONFIG-013",
+                source,
+                f"spark of {source.place} has {name}: it takes settings of spark.sql alone, and "
+                "spark-defaults.conf in SPARK_CONF_DIR the others.",
+            )
+        is_bool, is_number = isinstance(value, bool), isinstance(value, int | float)
+        yield name, str(value).lower() if is_bool else str(value) if is_number else value
 
 
 def _check(source: _SettingLocation, name: str, value: Any) -> None:

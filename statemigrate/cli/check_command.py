@@ -18,6 +18,7 @@ from statemigrate.cli.options import (
 from statemigrate.cli.output import console, print_json, print_sentence
 from statemigrate.cli.plan_command import print_items
 from statemigrate.cli.rewrite_output import input_options, named_values
+from statemigrate.configuration import TABLE
 from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ def compare_or_write(
     elif not check:
         names = [each.name for each in found.meaning.operators]
         print_sentence(f"{written}: {', '.join(names) or 'no stateful operator'}")
+        for name, value in found.unset.items():
+            print_sentence(
+                f"{name} is recorded as {value}, which is that of this machine: if the query has "
+                f"another, set it in the code or in `spark` of {TABLE}, and run this again"
+            )
         print_sentence(f"Next: {_next(names) if checkpoint else 'review and commit it'}")
     else:
         _print_checked(code, path, found)
@@ -81,6 +87,8 @@ def _print_checked(code: str, path: str, found: Locked) -> None:
         print_sentence(f"{code} means what {path} says.")
         return
     print_items(found.changes)
+    if not found.asks:
+        return
     print_sentence(
         f"Next: `statemigrate plan CHECKPOINT --code {argument(code)} --lock {argument(path)}` "
         f"says what to do; if the change is meant, `statemigrate check --code {argument(code)} "

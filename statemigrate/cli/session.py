@@ -22,8 +22,9 @@ def local_session(master: str | None = None) -> Iterator[SparkSession]:
     Unless it is given the ``master`` of a cluster.
 
     What Spark reads by itself still holds: ``SPARK_CONF_DIR`` with its ``spark-defaults.conf`` and
-    ``PYSPARK_SUBMIT_ARGS`` are the places for a remote file system's settings, or more memory. Of
-    itself Spark says nothing, unless its logging is configured there or ``--debug`` asks for it.
+    ``PYSPARK_SUBMIT_ARGS`` are the places for a remote file system's settings, or more memory.
+    ``spark`` of the project's configuration comes before them. Of itself Spark says nothing, unless
+    its logging is configured there or ``--debug`` asks for it.
     Raises `StatemigrateError` where there is no Java that Spark runs on.
     """
     from pyspark.sql import SparkSession
@@ -98,6 +99,7 @@ def _started(master: str | None) -> SparkSession:
 
     from statemigrate.checkpoint.logs import PROVIDER, ROCKSDB_PROVIDER
     from statemigrate.cli.main import is_quiet, quiet_settings, start_java
+    from statemigrate.cli.options import configuration
 
     settings = {
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
@@ -114,6 +116,7 @@ def _started(master: str | None) -> SparkSession:
     if is_quiet():
         settings |= quiet_settings()
         start_java(settings)
+    settings |= configuration().spark
     builder = SparkSession.builder.master(master or "local[*]").appName("statemigrate")
     for name, value in settings.items():
         builder = builder.config(name, value)

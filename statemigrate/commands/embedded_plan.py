@@ -20,6 +20,7 @@ from statemigrate.meaning import (
     compare_code,
     compare_stores,
     format_ddl,
+    unset_as_warnings,
     with_levels,
 )
 from statemigrate.migration import BASE, Lineage
@@ -121,7 +122,7 @@ def _of_meaning(old: CodeMeaning | None, new: CodeMeaning) -> Iterator[PlanItem]
         text = "nothing says what its rows and keys were computed from"
         yield PlanItem(PROCESSOR, "unknown", text, rule="meaning")
         return
-    found = [*compare_code(old, new)]
+    found = [*unset_as_warnings(compare_code(old, new), new.unset)]
     if not any(each.asks for each in found):
         text = "its rows and keys are computed from the same"
         yield PlanItem(PROCESSOR, "same", text)

@@ -31,6 +31,8 @@ from statemigrate.meaning import (
     compare_operators,
     lock_text,
     read_lock,
+    recorded_settings,
+    unset_as_warnings,
     with_levels,
 )
 
@@ -54,11 +56,18 @@ class Locked:
         """Whether a change requires an action or a decision."""
         return any(each.asks for each in self.changes)
 
+    @property
+    def unset(self) -> dict[str, str]:
+        """Settings that the state depends on and nothing sets: they are those of the machine."""
+        found = recorded_settings(self.meaning)
+        return {name: found[name] for name in sorted(self.meaning.unset & found.keys())}
+
     def to_json(self) -> dict[str, Any]:
         """The parts, for machines."""
         return {
             "operators": [each.name for each in self.meaning.operators],
             "changes": [each.to_json() for each in self.changes],
+            "unset": self.unset,
         }
 
 
@@ -91,7 +100,8 @@ def lock(
     found = look_at(wanted, {PROVIDER: ROCKSDB_PROVIDER}, spark, code)
     meaning = found.meaning if isinstance(found, ProbedQuery) else _of_plan(found, code)
     if known is not None:
-        return Locked(meaning, tuple(with_levels(compare_code(known, meaning), rules or {})))
+        changes = unset_as_warnings(compare_code(known, meaning), meaning.unset)
+        return Locked(meaning, tuple(with_levels(changes, rules or {})))
     with replacing(Path(file)) as stream:
         stream.write(lock_text(meaning).encode())
     return Locked(meaning)

@@ -21,6 +21,7 @@ from statemigrate.meaning import (
     PlanStep,
     format_ddl,
     is_scripted,
+    unset_as_warnings,
     with_levels,
 )
 from statemigrate.migration import BASE, Lineage
@@ -54,7 +55,8 @@ def planned_for(
     pages = ComparedPages.of(files, shape, found, project.lineages, project.spark)
     rewrite = rewrite_plan(files, shape, found, old, project, pages)
     verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages)
-    items = tuple(with_levels(verdicts, rules))
+    unset = frozenset() if found.plan is None else found.plan.unset
+    items = tuple(with_levels(unset_as_warnings(verdicts, unset), rules))
     has_scripts = project.survey is not None
     asks = any(each.verdict in _WITH_COSTS for each in items if each.asks)
     steps = _Steps(
@@ -415,8 +417,8 @@ def taken_back(item: PlanItem, what: str, accepting: str) -> PlanStep:
     if item.rule == "setting":
         setting = item.name.removeprefix(f"{item.operator} ")
         first = (
-            f"Give {setting} the value that it had, in the code or in spark-defaults.conf (this "
-            "plan has it from its own session)"
+            f"Give {setting} the value that it had, in the code or in `spark` of "
+            "[tool.statemigrate] (this plan has it from its own session)"
         )
     return PlanStep(
         f"{first}, or decide that old {what} may stay so: nothing can compute them again. "

@@ -22,6 +22,7 @@ from statemigrate.deployment import named_object
 from statemigrate.errors import CheckpointError, CodeError
 from statemigrate.files import Files, open_files
 from statemigrate.formats import Mask
+from statemigrate.meaning import settings_at
 from statemigrate.native import session_of
 from statemigrate.preview import (
     MAX_BYTES,
@@ -234,7 +235,11 @@ def _material(
 ) -> Material:
     read = find_files(files, history, others=bool(openers))
     recorder = SourceRecorder(files, history, read, openers)
-    return Material(checkpoint, checkpoint, files, history, recorder)
+    return Material(checkpoint, checkpoint, files, _with_settings(history, files), recorder)
+
+
+def _with_settings(history: History, files: Files) -> History:
+    return replace(history, settings=settings_at(files, history.before.number))
 
 
 def _material_after(material: Material, batch: int, openers: Mapping[str, Opener]) -> Material:
@@ -259,7 +264,7 @@ def _bundle(path: str, batches: int | None, save: str | Path | None, watch: Watc
 
 def _of_bundle(bundle: Bundle) -> Material:
     files = bundle.files
-    history = last_batches(files, len(bundle.batches), bundle.folders)
+    history = _with_settings(last_batches(files, len(bundle.batches), bundle.folders), files)
     return Material(bundle.path, files.location, files, history, BundledRecorder(bundle))
 
 

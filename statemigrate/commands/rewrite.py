@@ -22,7 +22,7 @@ from statemigrate.commands.new_code import (
 from statemigrate.commands.pages_change import check_same_pages, pages_changes
 from statemigrate.errors import RewriteError
 from statemigrate.files import Files, open_files
-from statemigrate.meaning import CodeMeaning, compare_facts
+from statemigrate.meaning import CodeMeaning, compare_facts, recorded_settings
 from statemigrate.migration import Lineage
 from statemigrate.native import (
     REWRITING,
@@ -173,11 +173,17 @@ def rewrite(  # noqa: PLR0913 - all but two by name
     found: Probed | None = None
     unasked: tuple[str, ...] = ()
     if options.pages is None:
-        found = probed(wanted, options.pinned(shape.conf), spark, old_files.location)
+        before = known_before(wanted, shape, spark, old_files)
+        pinned = options.pinned(shape.conf)
+        if before is not None and wanted.code and not wanted.old_code:
+            # The new record is of what the query had, and not of the machine that rewrites.
+            set_here = session_of(spark, str(old)).conf.getAll
+            known = recorded_settings(before)
+            pinned |= {name: each for name, each in known.items() if name not in set_here}
+        found = probed(wanted, pinned, spark, old_files.location)
         if found is not None:
             changes = pages_changes(shape, found, records_at(old_files, shape.batch))
             check_same_pages(changes, old_files.location)
-        before = known_before(wanted, shape, spark, old_files)
         unasked = () if found is None else tuple(_unasked(before, found))
         plan = plan_for(old_files, shape, found, before, options, answers, project)
     else:

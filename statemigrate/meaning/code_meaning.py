@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ class CodeMeaning:
     ``sources`` are the names of the function's parameters in the order in which Spark counts the
     sources, empty for one that no parameter is known of; ``schemas`` are those of the streams in
     the order in which the plan reads them. ``spark`` is the release that the code ran on when it
-    was looked at.
+    was looked at. ``unset`` are the settings that nothing had set there: what the query has where
+    it runs is not known. No record has them.
     """
 
     reference: str
@@ -75,6 +76,7 @@ class CodeMeaning:
     sources: tuple[str, ...]
     operators: tuple[OperatorMeaning, ...]
     schemas: tuple[str, ...] = ()
+    unset: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def is_complete(self) -> bool:
@@ -131,7 +133,9 @@ def code_meaning(
         )
         operators.append(made)
     release = ".".join(pyspark.__version__.split(".")[:2])
-    return CodeMeaning(reference, release, tuple(sources), tuple(operators), plan.schemas)
+    return CodeMeaning(
+        reference, release, tuple(sources), tuple(operators), plan.schemas, plan.unset
+    )
 
 
 PROCESSOR = "processor"

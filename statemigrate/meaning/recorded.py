@@ -25,6 +25,7 @@ from statemigrate.meaning.code_meaning import (
     meaning_document,
     meaning_from_document,
 )
+from statemigrate.meaning.setting_changes import recorded_settings
 
 _SHAPE = {
     "batch": range(2**63),
@@ -83,6 +84,15 @@ def recorded_meaning(files: Files, committed: int, folder: str = MEANINGS) -> Me
     name = f"{folder}/{max(found)}"
     place = f"{files.location}/{name}"
     return understood(place, "a record of what state means", partial(_read, files, name, place))
+
+
+def settings_at(files: Files, committed: int) -> dict[str, str]:
+    """Settings of a query that its state depends on, as recorded; none where there is no record.
+
+    Raises as `recorded_meaning`.
+    """
+    record = recorded_meaning(files, committed)
+    return {} if record is None else recorded_settings(record.meaning)
 
 
 def forget_later(files: Files, committed: int, folder: str = MEANINGS) -> None:

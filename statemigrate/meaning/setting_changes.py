@@ -6,11 +6,12 @@ Spark has the same plan under either, and another result.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
-from statemigrate.meaning.code_meaning import OperatorMeaning
+from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
 from statemigrate.meaning.plan_items import WARNING, PlanItem
 from statemigrate.rewrite import (
     ANSI,
@@ -67,7 +68,7 @@ def compare_settings(
                 both = found.setdefault(name, (set(), set(), {}))
                 both[0].update(*was)
                 both[1].update(*now)
-                both[2][after[part][0].words] = None
+                both[2][same(after[part][0].words)] = None
     for name, (was_found, now_found, words) in sorted(found.items()):
         is_answered = is_known or name == ZONE
         yield _item(new.name, name, (was_found, now_found), sorted(words), is_known=is_answered)
@@ -93,6 +94,42 @@ def _item(
     if was == now:
         text = f"it was {was} for other parts of the same expressions: {where}"
     return PlanItem(f"{operator} {name}", "unnoticed", text, operator, rule=SETTING)
+
+
+def unset_as_warnings(items: Iterable[PlanItem], unset: Collection[str]) -> Iterator[PlanItem]:
+    """The items, with a warning for the change of a setting that is ``unset``.
+
+    Nothing says what the query has where it runs.
+    """
+    for each in items:
+        is_change = each.rule == SETTING and each.verdict == "unnoticed"
+        if is_change and each.name.rsplit(" ", 1)[-1] in unset:
+            yield replace(each, verdict="unknown", text=f"{each.text}{_UNSET}", level=WARNING)
+        else:
+            yield each
+
+
+_UNSET = (
+    ". Neither the code nor this session sets it: where the query runs it may be as it was. "
+    "Set it in the code or in `spark` of [tool.statemigrate]"
+)
+
+
+def recorded_settings(record: CodeMeaning) -> dict[str, str]:
+    """The settings by which a query has computed its state, as far as the state depends on them.
+
+    One with several values is not among them.
+    """
+    texts = (
+        text
+        for each in record.operators
+        if each.format >= _WITH_SETTINGS
+        for text in texts_of(each)
+    )
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, value in chain.from_iterable(map(settings_in, texts)):
+        found[name].add(value)
+    return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
 
 def in_any_sessions(

@@ -44,7 +44,7 @@ class History:
     ``folders`` has for each line of the offset log the folder of its source in ``sources/``. Lines
     that one stream has because it is read in several places have the same; None where the files
     do not tell which. ``backfill`` are the lines of the engine's own sources: what they read is no
-    input.
+    input. ``settings`` are those that the query has computed its state by, as far as it is known.
     """
 
     engine: StateEngine
@@ -52,6 +52,7 @@ class History:
     batches: tuple[CommittedBatch, ...]
     folders: Mapping[str, str | None] = field(default_factory=dict)
     backfill: frozenset[str] = frozenset()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -305,9 +305,9 @@ def _one_file_each(recorded: RecordedInput, history: History, folder: Path) -> R
 
 
 def _session(spark: SparkSession, history: History) -> SparkSession:
-    """A session with the settings of the given one, and those that a replay needs."""
+    """A session with the settings of the given one, else the query's, and those of a replay."""
     session = spark.newSession()
-    for name, value in spark.conf.getAll.items():
+    for name, value in {**history.settings, **spark.conf.getAll}.items():
         if session.conf.isModifiable(name):
             session.conf.set(name, value)
     for name, value in _SETTINGS.items():

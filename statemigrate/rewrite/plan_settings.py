@@ -97,6 +97,15 @@ def settings_of(session: Any) -> dict[str, str]:
     return {**made, ZONE: str(conf.get(ZONE)), _CORRUPT: found[_CORRUPT]}
 
 
+def unset_settings(session: Any) -> frozenset[str]:
+    """The settings that neither the code nor anybody else has set in a session of Spark's.
+
+    They are what Spark has by itself, the zone that of the machine.
+    """
+    conf = session.sessionState().conf()
+    return frozenset(name for name in EFFECTS if not conf.contains(name))
+
+
 def depends_on_settings(node: Mapping[str, Any], name: str) -> bool:
     """Whether a setting may change what a node of an expression computes."""
     if name == _LITERAL:

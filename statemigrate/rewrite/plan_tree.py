@@ -39,7 +39,7 @@ from statemigrate.rewrite.plan_expressions import (
     tree_of,
     with_numbers,
 )
-from statemigrate.rewrite.plan_settings import settings_of
+from statemigrate.rewrite.plan_settings import settings_of, unset_settings
 from statemigrate.rewrite.python_code import digest_of_udf
 
 
@@ -168,18 +168,20 @@ class PlanNode:
 class StreamPlan:
     """A plan by its ``root``, and the ``schemas`` of the streams that it reads, in their order.
 
-    The schemas are as Spark writes types.
+    The schemas are as Spark writes types. ``unset`` are the settings that nobody has set in its
+    session.
     """
 
     root: PlanNode
     schemas: tuple[str, ...] = ()
+    unset: frozenset[str] = frozenset()
 
 
 def plan_of(execution: Any) -> StreamPlan:
     """The plan of Spark's own ``QueryExecution``."""
-    reading = Reading(settings_of(execution.sparkSession()), _subplan)
-    root = _subplan(execution.executedPlan(), reading)
-    return StreamPlan(root, tuple(_schemas(execution.analyzed())))
+    session = execution.sparkSession()
+    root = _subplan(execution.executedPlan(), Reading(settings_of(session), _subplan))
+    return StreamPlan(root, tuple(_schemas(execution.analyzed())), unset_settings(session))
 
 
 def _schemas(analyzed: Any) -> Iterator[str]:

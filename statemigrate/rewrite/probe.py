@@ -32,7 +32,7 @@ from statemigrate.formats import Struct
 from statemigrate.formats.struct import quoted
 from statemigrate.pages import BUCKET, SCHEMA, LargeValues, PagesRecord, declare, variable_of
 from statemigrate.processor import reader_named
-from statemigrate.rewrite.plan_settings import DEFAULTS, ZONE
+from statemigrate.rewrite.plan_settings import EFFECTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -329,10 +329,10 @@ def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
 
     The query runs with those that are pinned to the old one.
     """
-    session = spark.newSession()
-    session.conf.set(ZONE, str(spark.conf.get(ZONE)))
-    for setting, usual in DEFAULTS.items():
-        session.conf.set(setting, str(spark.conf.get(setting, usual)))
+    session, given = spark.newSession(), spark.conf.getAll
+    for setting in EFFECTS:
+        if setting in given:
+            session.conf.set(setting, given[setting])
     for setting, value in conf.items():
         session.conf.set(setting, value)
     session.conf.set(_PARTITIONS, "1")

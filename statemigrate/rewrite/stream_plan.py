@@ -225,6 +225,7 @@ class PlanMeaning:
     ``kinds`` are Spark's names of the operators, ``keys`` and ``functions`` what their keys and
     aggregates are computed from, ``facts`` what else decides about their rows. ``states`` are what
     the code declares that it keeps. ``schemas`` are those of the streams, in the plan's order.
+    ``unset`` are the settings that neither the code nor anybody else has set in its session.
     """
 
     kinds: Mapping[int, str] = field(default_factory=dict)
@@ -233,6 +234,7 @@ class PlanMeaning:
     facts: Facts = field(default_factory=dict)
     states: Mapping[int, Mapping[str, StateSchema]] = field(default_factory=dict)
     schemas: tuple[str, ...] = ()
+    unset: frozenset[str] = frozenset()
 
 
 def plan_meaning(stream: DataFrame, mode: str) -> PlanMeaning:
@@ -278,4 +280,5 @@ def _meaning_of(plan: StreamPlan, definitions: Definitions) -> PlanMeaning:
         operator_facts(plan.root, definitions),
         declared_schemas(plan.root),
         plan.schemas,
+        plan.unset,
     )

@@ -26,6 +26,10 @@ def minutes_in_other_words(events: Events):
     return _minutes(renamed, F.sum(F.col("amount")))
 
 
+def days(events: Events):
+    return events.groupBy(F.expr("date(at)").alias("day"), "k").agg(F.sum("v"))
+
+
 def minutes_until_now(events: Events):
     """Each batch runs by itself, at the time that it had."""
     return _minutes(events.where(F.col("at") < F.current_timestamp()), F.sum("v"))

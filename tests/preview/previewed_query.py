@@ -9,7 +9,7 @@ from typing import Any
 import previewed_code
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, init, preview
+from statemigrate import NewCode, guarded, init, preview
 
 SCHEMA = "k STRING, v BIGINT, id BIGINT, at TIMESTAMP"
 BATCHES = 5
@@ -26,6 +26,7 @@ class Query:
     count: int = 1
     batches: int = BATCHES
     trigger: str = "availableNow"
+    is_guarded: bool = False
 
     def __post_init__(self):
         self.name, self.checkpoint = named(self.function), self.folder / "checkpoint"
@@ -40,6 +41,7 @@ class Query:
         made = self.function(*map(self.stream, self.inputs))
         writer = made.writeStream.format("noop").outputMode(self.mode)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
+        writer = guarded(writer) if self.is_guarded else writer
         query = writer.trigger(**{self.trigger: True}).start()
         assert query.awaitTermination(180)
 

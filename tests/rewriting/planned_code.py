@@ -37,6 +37,11 @@ def by_day(events: Events):
     return events.groupBy(F.expr("date(at)").alias("day")).agg(F.sum("v"))
 
 
+def by_day_in_berlin(events: Events):
+    events.sparkSession.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    return by_day(events)
+
+
 def with_another_argument(events: Events):
     return _totals(events.where("v > 0"), low="min(-v)")
 

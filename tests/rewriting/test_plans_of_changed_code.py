@@ -1,6 +1,7 @@
 """What `plan` says of changed code; each kind of change is in the catalogue of changes."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import planned_code as code
@@ -9,11 +10,12 @@ from fed_queries import Feed
 from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, plan, rewrite
+from statemigrate import NewCode, RewriteOptions, plan, rewrite
 from statemigrate.cli.plan_command import print_items
 from statemigrate.commands.lock import lock
 from statemigrate.errors import CodeError
-from statemigrate.meaning import VERDICTS
+from statemigrate.files import open_files
+from statemigrate.meaning import VERDICTS, recorded_meaning, recorded_settings
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 ROWS = rows_of(*((f"k{n % 7}", n - 3, n) for n in range(60)))
@@ -84,6 +86,41 @@ def test_another_setting_of_the_session_is_to_be_set_back_and_no_rewrite_helps(r
     (step,) = found.steps
     assert step.text.startswith(f"Give {zone} the value that it had, in the code or in ")
     assert (found.stops, step.command) == (False, "")
+
+
+RESTART = "Restart the query with the new code on the same checkpoint"
+
+
+def test_a_setting_that_nobody_sets_here_is_a_warning_and_a_rewrite_has_the_recorded_one(
+    rocksdb, tmp_path
+):
+    zone, there = "spark.sql.session.timeZone", "America/Los_Angeles"
+    session = session_with(rocksdb, "rocksdb", **{zone: there})
+    days = Deployed(session, tmp_path, code.by_day, "update")
+    days.session = session_with(rocksdb, "rocksdb")
+    days.session.conf.unset(zone)
+    assert days.session.conf.get(zone) != there
+    name = f"aggregation-0 {zone}"
+
+    def warned(found):
+        return [(each.name, each.verdict) for each in found if each.level == "warning"]
+
+    found = days.plan(code.by_day)
+    assert (asked(found), warned(found.items)) == ([], [(name, "unknown")])
+    assert [each.text for each in found.steps] == [RESTART]
+    again = partial(lock, named(code.by_day), file=days.lock, mode=days.mode)
+    checked = again(check=True, spark=days.session)
+    assert warned(checked.changes) == [(name, "unknown")]
+    assert checked.unset == {zone: days.session.conf.get(zone)}
+    assert again(check=True, spark=session).unset == {}
+    assert asked(days.plan(code.by_day_in_berlin)) == [(name, "unnoticed")]
+    made = tmp_path / "new"
+    target = NewCode(named(code.by_day), mode=days.mode, lock=days.lock)
+    options = RewriteOptions(partitions=3)
+    given = {"target": target, "options": options, "migrations": None, "spark": days.session}
+    batch = rewrite(days.checkpoint, made, apply=True, **given).report.batch
+    record = recorded_meaning(open_files(made), batch)
+    assert recorded_settings(record.meaning) == {zone: there}
 
 
 def test_a_rewrite_doubts_what_it_does_not_ask_about(totals, tmp_path):

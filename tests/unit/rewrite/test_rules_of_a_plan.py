@@ -39,6 +39,26 @@ def test_a_rule_or_level_that_there_is_not_is_named(rules):
     assert caught.value.code == "SM-CONFIG-012"
 
 
+def test_the_configuration_has_settings_of_spark_as_texts(tmp_path):
+    file = tmp_path / "statemigrate.toml"
+    ansi, zone, size = "spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.size"
+    wanted = Configuration(spark={ansi: "false", zone: "UTC", size: "2"})
+    for quote in ('"', ""):
+        lines = (f"{quote}{ansi}{quote} = false", f"{quote}{zone}{quote} = 'UTC'")
+        file.write_text("\n".join(("[spark]", *lines, f"{quote}{size}{quote} = 2")))
+        assert configured(tmp_path) == wanted
+    for text, code in (
+        ("[spark]\nspark.driver.memory = '2g'", "SM-CONFIG-013"),
+        ("[spark]\nansi = false", "SM-CONFIG-013"),
+        ("[spark]\n'spark.sql.x' = []", "SM-CONFIG-010"),
+        ("spark = 'UTC'", "SM-CONFIG-010"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ConfigurationError) as caught:
+            configured(tmp_path)
+        assert caught.value.code == code
+
+
 def test_the_configuration_has_the_rules(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.statemigrate]\nrules = { delay = "error" }\n')
     assert configured(tmp_path) == Configuration(rules={"delay": "error"})
