@@ -55,8 +55,13 @@ class ComplementMask:
         if not places and not is_changed:
             return data
         for revision, entry in entries.items():
-            of = self._hash(entry.remainder.of, held)
-            entries[revision] = replace(entry, remainder=replace(entry.remainder, of=of))
+            left = entry.remainder
+            fits = held is not None and content_hash(held[0]) == left.of
+            # A whole value comes back by this hash alone, and on the way nobody knows the value.
+            if left.difference is None and not fits and len(entries) > 1:
+                raise self._unknown("a whole value that is left out, among several scripts")
+            made = replace(left, of=self._hash(left.of, held))
+            entries[revision] = replace(entry, remainder=made)
         return FORMAT.encode({"complement": Complement(entries).to_bytes()})
 
     def _hash(self, of: str, held: Sequence[Any] | None) -> str:
@@ -64,6 +69,9 @@ class ComplementMask:
             return content_hash(held[1])
         # Of a value that was written since, or of a revision on the way: it fits nothing.
         return self.pseudonyms.digest(of.encode()).hex()[: len(of)]
+
+    def _unknown(self, found: str) -> UnsupportedError:
+        return _cannot_mask(self.store, self.store, found)
 
     def _kinds(self, formats: str) -> list[pa.DataType]:
         """Arrow's types of those formats of a script that the store still has."""
@@ -193,17 +201,21 @@ class _MaskedComplement:
             raise self._unknown(path, "the hash of a value")
 
     def _unknown(self, path: Sequence[str], found: str) -> UnsupportedError:
-        return UnsupportedError(
-            "SM-PREVIEW-037",
-            f"the complements of {self.store} cannot be masked",
-            expected="texts and bytes, numbers of a format that the store still has, and empty "
-            "values in the place of what scripts have left out",
-            found=f"{found}, in {self._named(path)}",
-            next_action="save the bundle without this mask, or give the complements up in the "
-            "query first: `statemigrate backfill CHECKPOINT --retire --complement`",
-            store=self.store,
-            column=self._named(path),
-        )
+        return _cannot_mask(self.store, self._named(path), found)
+
+
+def _cannot_mask(store: str, column: str, found: str) -> UnsupportedError:
+    return UnsupportedError(
+        "SM-PREVIEW-037",
+        f"the complements of {store} cannot be masked",
+        expected="texts and bytes, numbers of a format that the store still has, and empty "
+        "values in the place of what scripts have left out",
+        found=f"{found}, in {column}",
+        next_action="save the bundle without this mask, or give the complements up in the "
+        "query first: `statemigrate backfill CHECKPOINT --retire --complement`",
+        store=store,
+        column=column,
+    )
 
 
 def _within(kind: Any, name: str) -> Any:

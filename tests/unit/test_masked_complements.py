@@ -122,6 +122,42 @@ def test_what_cannot_be_masked_is_named(names, back, families):
     assert raised.value.data["column"] == f"person.{names[0]}"
 
 
+def number(value):
+    return {"n": value["n"]}
+
+
+def without_email(value):
+    return {**value, "email": ""}
+
+
+def through_two_scripts(back):
+    """A value after a second script, and the bytes of the complement that both have left."""
+    value, data = stored(VALUE, back)
+    entries = Complement.from_bytes(FORMAT.decode(data)["complement"]).entries
+    made, left = carry(value, number, without_email, None)
+    entry = ScriptRemainder("upgrade", entries["aaaa11112222"].formats, left)
+    both = Complement({**entries, "bbbb11112222": entry})
+    return made, FORMAT.encode({"complement": both.to_bytes()})
+
+
+def test_a_value_that_went_through_two_scripts_comes_back_masked():
+    made, data = through_two_scripts(down)
+    mask, pseudonyms = masking(["email"])
+    found = Complement.from_bytes(FORMAT.decode(mask.masked(data, [made, made]))["complement"])
+    lefts = {revision: entry.remainder for revision, entry in found.entries.items()}
+    middle, _ = carry(made, without_email, number, lefts["bbbb11112222"])
+    back, _ = carry(middle, down, up, lefts["aaaa11112222"])
+    assert back == masked(VALUE, OLD, pseudonyms) != VALUE
+
+
+def test_a_whole_value_that_the_first_of_two_scripts_left_out_cannot_be_masked():
+    made, data = through_two_scripts(failing)
+    mask, _ = masking(["email"])
+    with pytest.raises(UnsupportedError) as raised:
+        mask.masked(data, [made, made])
+    assert (raised.value.code, raised.value.data["store"]) == ("SM-PREVIEW-037", "person")
+
+
 def test_pseudonyms_of_values_are_those_of_columns():
     _, pseudonyms = masking(NAMES)
     value = masked(VALUE, OLD, pseudonyms)
