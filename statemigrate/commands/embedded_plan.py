@@ -122,7 +122,7 @@ def _of_meaning(old: CodeMeaning | None, new: CodeMeaning) -> Iterator[PlanItem]
         text = "nothing says what its rows and keys were computed from"
         yield PlanItem(PROCESSOR, "unknown", text, rule="meaning")
         return
-    found = [*unset_as_warnings(compare_code(old, new), new.unset)]
+    found = [*unset_as_warnings(compare_code(old, new), old, new)]
     if not any(each.asks for each in found):
         text = "its rows and keys are computed from the same"
         yield PlanItem(PROCESSOR, "same", text)

@@ -31,7 +31,6 @@ from statemigrate.meaning import (
     compare_operators,
     lock_text,
     read_lock,
-    recorded_settings,
     unset_as_warnings,
     with_levels,
 )
@@ -59,7 +58,7 @@ class Locked:
     @property
     def unset(self) -> dict[str, str]:
         """Settings that the state depends on and nothing sets: they are those of the machine."""
-        found = recorded_settings(self.meaning)
+        found = self.meaning.settings
         return {name: found[name] for name in sorted(self.meaning.unset & found.keys())}
 
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +99,7 @@ def lock(
     found = look_at(wanted, {PROVIDER: ROCKSDB_PROVIDER}, spark, code)
     meaning = found.meaning if isinstance(found, ProbedQuery) else _of_plan(found, code)
     if known is not None:
-        changes = unset_as_warnings(compare_code(known, meaning), meaning.unset)
+        changes = unset_as_warnings(compare_code(known, meaning), known, meaning)
         return Locked(meaning, tuple(with_levels(changes, rules or {})))
     with replacing(Path(file)) as stream:
         stream.write(lock_text(meaning).encode())

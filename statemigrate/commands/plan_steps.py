@@ -9,7 +9,7 @@ from statemigrate.checkpoint.operators import CheckpointShape, is_timers
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
 from statemigrate.commands.compared_pages import ComparedPages, change_steps, steps_outside
-from statemigrate.commands.new_code import NewCode, Probed, known_before, probed
+from statemigrate.commands.new_code import NewCode, Probed, known_before, meaning_of, probed
 from statemigrate.commands.plan_costs import StateCosts, costs_of
 from statemigrate.commands.script_for_code import changes_of_stores
 from statemigrate.deployment import StoredStore, revision_in, store_of
@@ -55,8 +55,8 @@ def planned_for(
     pages = ComparedPages.of(files, shape, found, project.lineages, project.spark)
     rewrite = rewrite_plan(files, shape, found, old, project, pages)
     verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages)
-    unset = frozenset() if found.plan is None else found.plan.unset
-    items = tuple(with_levels(unset_as_warnings(verdicts, unset), rules))
+    verdicts = unset_as_warnings(verdicts, old, meaning_of(found, ""))
+    items = tuple(with_levels(verdicts, rules))
     has_scripts = project.survey is not None
     asks = any(each.verdict in _WITH_COSTS for each in items if each.asks)
     steps = _Steps(

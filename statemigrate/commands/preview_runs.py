@@ -266,7 +266,8 @@ class PreviewRuns:
                 "new code there",
                 path=self.material.name,
             )
-        if "rewrite" not in verdicts:
+        # A change of pages that cannot be made is refused by the rewrite itself.
+        if "rewrite" not in verdicts and not found.pages:
             return "live" if "live" in verdicts else "as it is", ()
         pages = [each.rewrite_options(self.material.name) for each in found.pages]
         named = {each.name for each in found.pages}

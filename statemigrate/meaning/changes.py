@@ -26,7 +26,6 @@ from statemigrate.meaning.setting_changes import (
     Computed,
     compare_settings,
     in_any_sessions,
-    texts_of,
     with_texts,
 )
 from statemigrate.meaning.states import compare_states
@@ -85,7 +84,7 @@ def _read_otherwise(old: Sequence[str], new: Sequence[str]) -> Iterator[PlanItem
 
 def compare_meanings(old: OperatorMeaning, new: OperatorMeaning) -> Iterator[PlanItem]:
     """Where two versions of an operator keep the same types, and mean something else by them."""
-    releases = tuple(python_releases(texts_of(each)) for each in (old, new))
+    releases = tuple(python_releases(each.texts) for each in (old, new))
     if all(releases) and releases[0] != releases[1]:
         listed = [" and ".join(sorted(each)) for each in releases]
         yield PlanItem(

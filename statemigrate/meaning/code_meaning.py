@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from statemigrate.files import (
     parse_json,
 )
 from statemigrate.rewrite import (
+    EFFECTS,
     EMBEDDED,
     AggregateFunction,
     KeyMeaning,
@@ -27,12 +30,15 @@ from statemigrate.rewrite import (
     StateSchema,
     operator_name,
     probed_schemas,
+    settings_in,
     window_from_json,
 )
 
 FORMAT = 3
 """The format of a meaning as it is written."""
 _FORMATS = (1, 2, FORMAT)
+WITH_SETTINGS = 3
+"""The first format whose texts have settings of the session."""
 _ABOUT = (
     "What the state of this code means. `statemigrate check --write-lock` writes this file: review "
     "and commit it, and do not edit it by hand"
@@ -59,6 +65,14 @@ class OperatorMeaning:
     facts: tuple[OperatorFact, ...] = ()
     format: int = FORMAT
 
+    @property
+    def texts(self) -> Iterator[str]:
+        """All that says what its state is computed from."""
+        yield from (each.expression for each in self.keys)
+        for each in self.functions:
+            yield from (each.meaning, each.uncast, each.shown)
+        yield from (each.text for each in self.facts)
+
 
 @dataclass(frozen=True)
 class CodeMeaning:
@@ -67,8 +81,8 @@ class CodeMeaning:
     ``sources`` are the names of the function's parameters in the order in which Spark counts the
     sources, empty for one that no parameter is known of; ``schemas`` are those of the streams in
     the order in which the plan reads them. ``spark`` is the release that the code ran on when it
-    was looked at. ``unset`` are the settings that nothing had set there: what the query has where
-    it runs is not known. No record has them.
+    was looked at. ``unset`` are the settings that nothing had set there, unless it was the query
+    itself that started: what this has where it runs is not known.
     """
 
     reference: str
@@ -81,7 +95,20 @@ class CodeMeaning:
     @property
     def is_complete(self) -> bool:
         """Whether it says all that is compared; one that an earlier release wrote may not."""
-        return all(each.format == FORMAT for each in self.operators)
+        return not self.unset and all(each.format == FORMAT for each in self.operators)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings that the state depends on, without those that have several values."""
+        known = [each for each in self.operators if each.format >= WITH_SETTINGS]
+        found: dict[str, set[str]] = defaultdict(set)
+        for name, value in chain.from_iterable(
+            settings_in(text) for each in known for text in each.texts
+        ):
+            # A checkpoint has the texts, and no other setting of a session is up to it.
+            if name in EFFECTS:
+                found[name].add(value)
+        return {name: values.pop() for name, values in found.items() if len(values) == 1}
 
     @property
     def functions(self) -> dict[int, tuple[AggregateFunction, ...]]:
@@ -156,6 +183,7 @@ MEANING_SHAPE = {
     "spark": str,
     "sources": [str],
     "schemas": [str],
+    "unset": Maybe([str], missing=True),
     "operators": Table(
         {
             "number": range(EMBEDDED, 2**31),
@@ -194,6 +222,7 @@ def meaning_document(meaning: CodeMeaning) -> dict[str, Any]:
         "spark": meaning.spark,
         "sources": list(meaning.sources),
         "schemas": list(meaning.schemas),
+        **({"unset": sorted(meaning.unset)} if meaning.unset else {}),
         "operators": {each.name: _operator(each) for each in meaning.operators},
     }
 
@@ -272,6 +301,7 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
         tuple(document["sources"]),
         operators,
         tuple(document["schemas"]),
+        frozenset(document.get("unset") or ()),
     )
 
 

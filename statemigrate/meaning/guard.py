@@ -21,6 +21,7 @@ from statemigrate.meaning.recorded import (
     log_accepted,
     recorded_meaning,
 )
+from statemigrate.meaning.setting_changes import unset_as_warnings
 from statemigrate.quoting import argument
 from statemigrate.rewrite import StreamWriter, embedded_meaning, plan_meaning
 
@@ -150,7 +151,8 @@ def guard_embedded(
     record. Raises `StartupError` for a change that nobody accepted.
     """
     try:
-        meaning = code_meaning("a start", embedded_meaning(stream, by))
+        found = code_meaning("a start", embedded_meaning(stream, by))
+        meaning = replace(found, unset=frozenset())
     except UnsupportedError as error:
         _log.warning("%s is not compared with what its state means: %s", files.location, error)
         return _nothing
@@ -209,12 +211,14 @@ def stream_meaning(stream: DataFrame, mode: str) -> CodeMeaning:
     Spark plans it; it is not started. Raises `UnsupportedError` for a release of Spark that plans
     in a way which is not known.
     """
-    return code_meaning("a guarded start", plan_meaning(stream, mode))
+    found = code_meaning("a guarded start", plan_meaning(stream, mode))
+    # The query itself starts: what nothing sets is what it has.
+    return replace(found, unset=frozenset())
 
 
 def _changes(files: Files, old: CodeMeaning, new: CodeMeaning) -> list[PlanItem]:
     """What has changed. What nothing shows is reported, and keeps no query from starting."""
-    found = list(compare_code(old, new))
+    found = list(unset_as_warnings(compare_code(old, new), old, new))
     for each in found:
         if each.level == WARNING:
             _log.warning("%s: %s: %s", files.location, each.name, each.text)

@@ -6,12 +6,11 @@ Spark has the same plan under either, and another result.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 
-from statemigrate.meaning.code_meaning import CodeMeaning, OperatorMeaning
+from statemigrate.meaning.code_meaning import WITH_SETTINGS, CodeMeaning, OperatorMeaning
 from statemigrate.meaning.plan_items import WARNING, PlanItem
 from statemigrate.rewrite import (
     ANSI,
@@ -25,8 +24,6 @@ from statemigrate.rewrite import (
 
 SETTING = "setting"
 """The rule of a setting of the session."""
-_WITH_SETTINGS = 3
-"""The first format whose texts have settings."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def compare_settings(
 
     ``parts`` are those of a version that count, with texts as they are compared.
     """
-    is_known = min(old.format, new.format) >= _WITH_SETTINGS
+    is_known = min(old.format, new.format) >= WITH_SETTINGS
     same = _same_text(old, new)
     before, after = (_by_meaning(parts(each), same) for each in (old, new))
     found: dict[str, tuple[set[str], set[str], dict[str, None]]] = {}
@@ -96,40 +93,37 @@ def _item(
     return PlanItem(f"{operator} {name}", "unnoticed", text, operator, rule=SETTING)
 
 
-def unset_as_warnings(items: Iterable[PlanItem], unset: Collection[str]) -> Iterator[PlanItem]:
-    """The items, with a warning for the change of a setting that is ``unset``.
+def unset_as_warnings(
+    items: Iterable[PlanItem], old: CodeMeaning | None, new: CodeMeaning
+) -> Iterator[PlanItem]:
+    """The items, with a warning for the change of a setting that nothing has set on a side.
 
     Nothing says what the query has where it runs.
     """
+    recorded = frozenset[str]() if old is None else old.unset
     for each in items:
         is_change = each.rule == SETTING and each.verdict == "unnoticed"
-        if is_change and each.name.rsplit(" ", 1)[-1] in unset:
-            yield replace(each, verdict="unknown", text=f"{each.text}{_UNSET}", level=WARNING)
+        name = each.name.rsplit(" ", 1)[-1]
+        if is_change and name in new.unset | recorded:
+            text = f"{each.text}. {_UNSET if name in new.unset else _UNSET_THEN}"
+            yield replace(each, verdict="unknown", text=text, level=WARNING)
         else:
             yield each
 
 
 _UNSET = (
-    ". Neither the code nor this session sets it: where the query runs it may be as it was. "
+    "Neither the code nor this session sets it: where the query runs it may be as it was. "
     "Set it in the code or in `spark` of [tool.statemigrate]"
+)
+_UNSET_THEN = (
+    "Nothing had set it where the record was made, which was not where the query ran: it may "
+    "have been as it is"
 )
 
 
 def recorded_settings(record: CodeMeaning) -> dict[str, str]:
-    """The settings by which a query has computed its state, as far as the state depends on them.
-
-    One with several values is not among them.
-    """
-    texts = (
-        text
-        for each in record.operators
-        if each.format >= _WITH_SETTINGS
-        for text in texts_of(each)
-    )
-    found: dict[str, set[str]] = defaultdict(set)
-    for name, value in chain.from_iterable(map(settings_in, texts)):
-        found[name].add(value)
-    return {name: values.pop() for name, values in found.items() if len(values) == 1}
+    """The settings of a query that its state depends on, as far as its record has them."""
+    return {name: each for name, each in record.settings.items() if name not in record.unset}
 
 
 def in_any_sessions(
@@ -158,22 +152,14 @@ def with_texts(operator: OperatorMeaning, made: Callable[[str], str]) -> Operato
     )
 
 
-def texts_of(operator: OperatorMeaning) -> Iterator[str]:
-    """All that says what an operator's state is computed from."""
-    yield from (each.expression for each in operator.keys)
-    for each in operator.functions:
-        yield from (each.meaning, each.uncast, each.shown)
-    yield from (each.text for each in operator.facts)
-
-
 def _same_text(old: OperatorMeaning, new: OperatorMeaning) -> Callable[[str], str]:
     """What makes the texts of two versions the same that differ by settings alone."""
-    texts = [text for each in (old, new) for text in texts_of(each)]
+    texts = [text for each in (old, new) for text in each.texts]
     return partial(
         in_any_session,
         # Spark has two fields for the one setting.
         of_any_mode=any(name == ANSI for text in texts for name, _ in settings_in(text)),
-        with_try=min(old.format, new.format) >= _WITH_SETTINGS,
+        with_try=min(old.format, new.format) >= WITH_SETTINGS,
     )
 
 
@@ -192,6 +178,6 @@ def _values(name: str, parts: Sequence[Computed]) -> set[tuple[str, ...]]:
 
 
 def _zones(operator: OperatorMeaning, parts: Sequence[Computed]) -> set[tuple[str, ...]]:
-    if operator.format >= _WITH_SETTINGS:
+    if operator.format >= WITH_SETTINGS:
         return {(value,) for p in parts for key, value in settings_in(p.text) if key == ZONE}
     return {(zone,) for p in parts for zone in zones_in(p.text)}

@@ -9,7 +9,7 @@ from complement_lots import NEW, OLD, OUTPUT, REVISION, ROWS, SCRIPT, Lots, NewL
 from native_pipeline import NativePipeline
 from paged_pipeline import PagedPipeline
 
-from statemigrate import migrated, paged, plan, rewrite
+from statemigrate import migrated, paged, plan, preview, rewrite
 from statemigrate.commands.new_code import NewCode
 from statemigrate.commands.rewrite import verify
 from statemigrate.errors import RewriteError
@@ -147,6 +147,11 @@ def test_pages_do_not_take_complements_of_variables(life: _Life, tmp_path: Any) 
     assert change.verdict == "cannot"
     assert found.steps[0].text == f"Decide about {change.name}: {change.text}"
     assert not [each for each in found.steps if each.command.startswith("statemigrate rewrite")]
+    # A preview begins with the state from before the last batch.
+    life.run(life.code(NEW), NEW, 5)
+    with pytest.raises(RewriteError) as caught:
+        preview(checkpoint, target=target, batches=1, migrations=life.folder, spark=spark)
+    assert caught.value.code == "SM-REWRITE-064"
 
 
 @pytest.mark.long(weight=2)

@@ -10,10 +10,11 @@ from fed_queries import Feed
 from rewritten_queries import rows_of, session_with
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, RewriteOptions, plan, rewrite
+from statemigrate import NewCode, RewriteOptions, guarded, plan, rewrite
+from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.cli.plan_command import print_items
 from statemigrate.commands.lock import lock
-from statemigrate.errors import CodeError
+from statemigrate.errors import CodeError, StartupError
 from statemigrate.files import open_files
 from statemigrate.meaning import VERDICTS, recorded_meaning, recorded_settings
 
@@ -119,8 +120,35 @@ def test_a_setting_that_nobody_sets_here_is_a_warning_and_a_rewrite_has_the_reco
     options = RewriteOptions(partitions=3)
     given = {"target": target, "options": options, "migrations": None, "spark": days.session}
     batch = rewrite(days.checkpoint, made, apply=True, **given).report.batch
-    record = recorded_meaning(open_files(made), batch)
-    assert recorded_settings(record.meaning) == {zone: there}
+    record = recorded_meaning(open_files(made), batch).meaning
+    assert (zone in record.unset, recorded_settings(record)) == (False, {zone: there})
+
+
+def test_a_record_of_a_command_refuses_no_start_for_what_nothing_had_set(rocksdb, tmp_path, caplog):
+    zone, there = "spark.sql.session.timeZone", "America/Los_Angeles"
+    days = Deployed(
+        session_with(rocksdb, "rocksdb", **{zone: there}), tmp_path, code.by_day, "update"
+    )
+    unset = session_with(rocksdb, "rocksdb")
+    unset.conf.unset(zone)
+    given = {"checkpoint": days.checkpoint, "mode": days.mode, "spark": unset}
+    assert lock(named(code.by_day), **given).unset == {zone: unset.conf.get(zone)}
+
+    def start(session):
+        days.feeds[0].add(ROWS)
+        writer = code.by_day(days.feeds[0].stream(session)).writeStream.format("noop")
+        writer = writer.outputMode(days.mode).option("checkpointLocation", str(days.checkpoint))
+        query = guarded(writer).trigger(availableNow=True).start()
+        query.awaitTermination(180)
+        assert not query.isActive
+
+    start(days.session)
+    assert f"aggregation-0 {zone}: it was {unset.conf.get(zone)}, and is {there}" in caplog.text
+    files = open_files(days.checkpoint)
+    record = recorded_meaning(files, CheckpointDirectory(files).last_commit()).meaning
+    assert (record.unset, recorded_settings(record)) == (frozenset(), {zone: there})
+    with pytest.raises(StartupError):
+        start(session_with(rocksdb, "rocksdb", **{zone: "Asia/Tokyo"}))
 
 
 def test_a_rewrite_doubts_what_it_does_not_ask_about(totals, tmp_path):

@@ -1,14 +1,16 @@
 """Levels that a project gives to the rules of a plan."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from statemigrate.cli.plan_command import sarif_of
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.configuration import Configuration, ConfigurationError, configured
-from statemigrate.meaning import PlanItem
+from statemigrate.meaning import CodeMeaning, OperatorMeaning, PlanItem
 from statemigrate.meaning.rules import RULES, with_levels
+from statemigrate.rewrite import OperatorFact
 
 FILTER = PlanItem("aggregation-0 filter", "unnoticed", "another one", rule="filter")
 DELAY = PlanItem("aggregation-0 delay", "goes on", "a longer one", rule="delay")
@@ -57,6 +59,19 @@ def test_the_configuration_has_settings_of_spark_as_texts(tmp_path):
         with pytest.raises(ConfigurationError) as caught:
             configured(tmp_path)
         assert caught.value.code == code
+
+
+def test_a_record_has_no_say_in_settings_that_change_no_result():
+    texts = (
+        "cast(s, spark.sql.ansi.enabled=false, spark.sql.catalog.other=a.b.C)",
+        "date(at, spark.sql.session.timeZone=UTC)",
+        "hour(at, spark.sql.session.timeZone=Asia/Tokyo)",
+    )
+    facts = tuple(OperatorFact("filter", text) for text in texts)
+    operator = OperatorMeaning("aggregation-0", 0, "stateStoreSave", {}, facts=facts)
+    meaning = CodeMeaning("a start", "4.3", (), (operator,))
+    assert meaning.settings == {"spark.sql.ansi.enabled": "false"}
+    assert replace(meaning, operators=(replace(operator, format=2),)).settings == {}
 
 
 def test_the_configuration_has_the_rules(tmp_path):
