@@ -16,11 +16,13 @@ from statemigrate.deployment import StoredStore, revision_in, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.meaning import (
+    SETTING,
     CodeMeaning,
     PlanItem,
     PlanStep,
     format_ddl,
     is_scripted,
+    setting_of,
     unset_as_warnings,
     with_levels,
 )
@@ -34,7 +36,7 @@ _WITH_COSTS = ("live", "rewrite", "unnoticed")
 _ONLY_DECIDED = frozenset(
     {
         *("source", "filter", "watermark", "output-mode", "join-type", "join-condition", "table"),
-        *("column", "rows", "setting"),
+        *("column", "rows", SETTING),
     }
 )
 """Rules of changes after which nothing can compute old rows again."""
@@ -414,10 +416,9 @@ def taken_back(item: PlanItem, what: str, accepting: str) -> PlanStep:
     ``accepting`` is the function of ours that records a decision.
     """
     first = f"Take the change of {item.name} back"
-    if item.rule == "setting":
-        setting = item.name.removeprefix(f"{item.operator} ")
+    if item.rule == SETTING:
         first = (
-            f"Give {setting} the value that it had, in the code or in `spark` of "
+            f"Give {setting_of(item)} the value that it had, in the code or in `spark` of "
             "[tool.statemigrate] (this plan has it from its own session)"
         )
     return PlanStep(

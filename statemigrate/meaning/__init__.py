@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep
     from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning, settings_at
     from statemigrate.meaning.rules import RULES, with_levels
-    from statemigrate.meaning.setting_changes import recorded_settings, unset_as_warnings
+    from statemigrate.meaning.setting_changes import (
+        SETTING,
+        recorded_settings,
+        setting_of,
+        unset_as_warnings,
+    )
     from statemigrate.meaning.states import LIVES, compare_states, described_pages
     from statemigrate.meaning.store_changes import (
         by_scripts,
@@ -55,7 +60,7 @@ else:
             "plan_items": "VERDICTS PlanItem PlanStep",
             "recorded": "MeaningRecord recorded_meaning settings_at",
             "rules": "RULES with_levels",
-            "setting_changes": "recorded_settings unset_as_warnings",
+            "setting_changes": "SETTING recorded_settings setting_of unset_as_warnings",
             "states": "LIVES compare_states described_pages",
             "store_changes": "by_scripts compare_stores format_ddl is_scripted",
             "type_changes": "compare_operators compare_sources",

@@ -103,7 +103,7 @@ def unset_as_warnings(
     recorded = frozenset[str]() if old is None else old.unset
     for each in items:
         is_change = each.rule == SETTING and each.verdict == "unnoticed"
-        name = each.name.rsplit(" ", 1)[-1]
+        name = setting_of(each)
         if is_change and name in new.unset | recorded:
             text = f"{each.text}. {_UNSET if name in new.unset else _UNSET_THEN}"
             yield replace(each, verdict="unknown", text=text, level=WARNING)
@@ -124,6 +124,11 @@ _UNSET_THEN = (
 def recorded_settings(record: CodeMeaning) -> dict[str, str]:
     """The settings of a query that its state depends on, as far as its record has them."""
     return {name: each for name, each in record.settings.items() if name not in record.unset}
+
+
+def setting_of(item: PlanItem) -> str:
+    """The setting that an item of the rule `SETTING` is about."""
+    return item.name.removeprefix(f"{item.operator} ")
 
 
 def in_any_sessions(

@@ -46,7 +46,8 @@ class ComplementMask:
         `UnsupportedError` for one whose hashes depend on masked values that are not there.
         """
         complement = Complement.from_bytes(FORMAT.decode(data)["complement"])
-        is_changed = held is not None and content_hash(held[0]) != content_hash(held[1])
+        known = {} if held is None else {content_hash(held[0]): content_hash(held[1])}
+        is_changed = any(one != other for one, other in known.items())
         entries, places = {}, set()
         for revision, entry in complement.entries.items():
             walk = _MaskedComplement(self.store, self._kinds(entry.formats), self.pseudonyms)
@@ -56,19 +57,14 @@ class ComplementMask:
             return data
         for revision, entry in entries.items():
             left = entry.remainder
-            fits = held is not None and content_hash(held[0]) == left.of
             # A whole value comes back by this hash alone, and on the way nobody knows the value.
-            if left.difference is None and not fits and len(entries) > 1:
+            if left.difference is None and left.of not in known and len(entries) > 1:
                 raise self._unknown("a whole value that is left out, among several scripts")
-            made = replace(left, of=self._hash(left.of, held))
-            entries[revision] = replace(entry, remainder=made)
+            # Of a value that was written since, or of a revision on the way: it fits nothing.
+            other = self.pseudonyms.digest(left.of.encode()).hex()[: len(left.of)]
+            of = known.get(left.of, other)
+            entries[revision] = replace(entry, remainder=replace(left, of=of))
         return FORMAT.encode({"complement": Complement(entries).to_bytes()})
-
-    def _hash(self, of: str, held: Sequence[Any] | None) -> str:
-        if held is not None and content_hash(held[0]) == of:
-            return content_hash(held[1])
-        # Of a value that was written since, or of a revision on the way: it fits nothing.
-        return self.pseudonyms.digest(of.encode()).hex()[: len(of)]
 
     def _unknown(self, found: str) -> UnsupportedError:
         return _cannot_mask(self.store, self.store, found)
