@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.logs.settings import codec_of
+from statemigrate.checkpoint.logs.entries import codec_of
 from statemigrate.checkpoint.operators.shapes import row_json
 from statemigrate.checkpoint.rows.keys import KeyCodec
 from statemigrate.checkpoint.rows.values import ValueCodec

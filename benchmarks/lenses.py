@@ -39,7 +39,7 @@ from statemigrate.lenses import (
     scale,
 )
 from statemigrate.migration import Lineage, Migration, MigrationPath
-from statemigrate.migration.column_way import LOADING
+from statemigrate.migration.path import LOADING
 from statemigrate.processor.garbage import few_collections
 from statemigrate.state.protocol import Block
 

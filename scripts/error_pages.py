@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from marked_pages import with_part
 
 from statemigrate.commands.explain import errors_of_spark
-from statemigrate.error_codes import error_codes
+from statemigrate.errors import error_codes
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"
 

@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.backfill import Retirement, backfill_status, pause_backfill
     from statemigrate.commands.browse import BrowseServer, browse, browse_page
     from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
-    from statemigrate.commands.current import (
-        Current,
-        CurrentOf,
-        CurrentStore,
-        Log,
-        LogEntry,
-        LogOf,
-    )
+    from statemigrate.commands.current import Current, CurrentOf, CurrentStore, Log, LogEntry, LogOf
     from statemigrate.commands.deployed_revisions import Behind
     from statemigrate.commands.diff import StateDiff, StoreDiff, diff
     from statemigrate.commands.doctor import doctor

@@ -28,7 +28,7 @@ from statemigrate.formats import Value
 from statemigrate.migration import MigrationPath
 
 if TYPE_CHECKING:
-    from statemigrate.complements import Complements
+    from statemigrate.families import Complements
     from statemigrate.lenses import Complement
     from statemigrate.migration import ColumnWay
 

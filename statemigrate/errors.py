@@ -1,8 +1,12 @@
 """One root, and for every error its data and the next action.
 
-An error is raised with what was expected, what was found and what to do next; the message shows
-all of it, one line each, and the same parts stay readable as attributes for programs. Each error
-has a code that never changes; `statemigrate.error_codes` has the cause and the cure of each.
+An error is raised with what was expected, what was found and what to do next; the message shows all
+of it, one line each, and the same parts stay readable as attributes for programs. Each error has a
+code that never changes.
+
+`error_codes.toml` next to this module is the only registry of what each code means, with its cause
+and its cure. It is read when a code is looked up, never when an error is raised, so that workers
+pay nothing for it.
 """
 
 from __future__ import annotations
@@ -10,7 +14,10 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Self
 
 from statemigrate.typed_json import typed, untyped
@@ -276,3 +283,34 @@ def without_pyspark(error: ImportError) -> MissingPackageError | None:
         next_action="run this with the Python of your Spark; or pip install 'statemigrate[spark]'",
         package="pyspark",
     )
+
+
+CODE = re.compile(r"\bSM-[A-Z]+-[0-9]{3}\b")
+"""A code of this package, in any text."""
+
+
+@dataclass(frozen=True)
+class ErrorCode:
+    """One condition: ``title`` is a line, ``cause`` and ``cure`` are a few sentences each."""
+
+    code: str
+    title: str
+    cause: str
+    cure: str
+
+    @property
+    def topic(self) -> str:
+        """What the code is about, as in ``STATE`` of ``SM-STATE-001``."""
+        return self.code.split("-")[1]
+
+
+@cache
+def error_codes() -> Mapping[str, ErrorCode]:
+    """Every code with its entry, grouped by topic."""
+    # Not above, as every process loads this module and few look up a code.
+    import tomllib
+    from importlib.resources import files
+
+    text = (files(__package__) / "error_codes.toml").read_text(encoding="utf-8")
+    entries = tomllib.loads(text)
+    return MappingProxyType({code: ErrorCode(code, **entry) for code, entry in entries.items()})

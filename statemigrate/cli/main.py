@@ -35,9 +35,9 @@ GROUPS = {
         "history": ("scripts_commands", "List the scripts, or what was done to a checkpoint."),
         "get": ("view_commands", "Print the value of a key in a store."),
         "export": ("view_commands", "Write a store's keys and values to one file."),
-        "sql": ("sql_command", "Ask the stores of a checkpoint in SQL."),
-        "diff": ("diff_command", "Print what differs between two batches, or two checkpoints."),
-        "browse": ("browse_command", "Show the state of a checkpoint in a browser."),
+        "sql": ("view_commands", "Ask the stores of a checkpoint in SQL."),
+        "diff": ("view_commands", "Print what differs between two batches, or two checkpoints."),
+        "browse": ("view_commands", "Show the state of a checkpoint in a browser."),
     },
     "Write": {
         "init": ("scripts_commands", "Make a folder for migration scripts."),
@@ -56,7 +56,10 @@ GROUPS = {
     },
     "Rewrite": {
         "rewrite": ("rewrite_command", "Make a new checkpoint from an old one, or from tables."),
-        "fork": ("fork_command", "Copy a query's state, as it was after a batch, to a new place."),
+        "fork": (
+            "rewrite_command",
+            "Copy a query's state, as it was after a batch, elsewhere.",
+        ),
     },
 }
 """The verbs as `--help` groups them; of each its module in `statemigrate.cli`, and a line."""

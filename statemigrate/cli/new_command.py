@@ -218,14 +218,14 @@ def new(  # noqa: PLR0912, PLR0913 - an option each
         _edit(settings, edit, checkpoint, lens, apply=apply)
         return
     if squash is not None:
-        from statemigrate.cli.squash_command import squash as squashed
+        from statemigrate.cli.script_edits import squash as squashed
 
         if store is None:
             raise click.UsageError("Missing argument 'STORE'.")
         squashed(settings, store, squash, accept_unknown, apply=apply)
         return
     if rebase:
-        from statemigrate.cli.rebase_command import rebase as put_on_top
+        from statemigrate.cli.script_edits import rebase as put_on_top
 
         if store is None:
             raise click.UsageError("Missing argument 'STORE'.")
@@ -267,7 +267,7 @@ def _edit(
     settings: Settings, edit: str, checkpoint: str | None, lens: bool | None, *, apply: bool
 ) -> None:
     if lens:
-        from statemigrate.cli.lens_edit_command import declare_lenses
+        from statemigrate.cli.script_edits import declare_lenses
 
         declare_lenses(settings, edit, checkpoint, apply=apply)
         return

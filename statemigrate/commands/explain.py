@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from statemigrate.error_codes import CODE, error_codes
+from statemigrate.errors import CODE, error_codes
 
 _CONDITION = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z0-9_]+)?\b")
 """A name of one of Spark's errors, with the part after the dot where there is one."""

@@ -44,9 +44,11 @@ if TYPE_CHECKING:
     )
     from statemigrate.deployment.stored import (
         SETTINGS,
+        VARIABLE_KINDS,
         Call,
         Declared,
         DeploymentSettings,
+        Kind,
         Occupancy,
         StoredFamily,
         StoredStore,
@@ -62,25 +64,23 @@ if TYPE_CHECKING:
         store_of,
         written_for,
     )
-    from statemigrate.deployment.variable_kinds import VARIABLE_KINDS, Kind
 else:
     make_face(
         __name__,
         {
-            "deployment_checks": "check_expiry check_scripted check_scripts check_targets",
             "code": (
                 "Copy Looking is_on_copy is_only_looking is_tried named_object note_call "
                 "note_pages only_looking query_checkpoint running_on_copy settings_for_query"
             ),
+            "deployment_checks": "check_expiry check_scripted check_scripts check_targets",
             "store_plan": (
                 "StorePlan access_for dual_access fitting_lineages live_path "
                 "migrates_in_background missing_path plan_store"
             ),
             "stored": (
-                "SETTINGS Call Declared DeploymentSettings Occupancy StoreFacts "
-                "StoredFamily StoredStore applied_scripts complement_of declared_by family_name "
+                "Call Declared DeploymentSettings Kind Occupancy SETTINGS StoreFacts StoredFamily "
+                "StoredStore VARIABLE_KINDS applied_scripts complement_of declared_by family_name "
                 "gets_source is_family_of recorded_call revision_in store_of written_for"
             ),
-            "variable_kinds": "VARIABLE_KINDS Kind",
         },
     )

@@ -14,14 +14,15 @@ from typing import Any, NoReturn
 from statemigrate.access import Adopt, DualAccess, DualList
 from statemigrate.deployment import deployment_checks as checks
 from statemigrate.deployment.stored import (
+    VARIABLE_KINDS,
     Declared,
     DeploymentSettings,
+    Kind,
     StoredFamily,
     StoredStore,
     complement_of,
     family_name,
 )
-from statemigrate.deployment.variable_kinds import VARIABLE_KINDS, Kind
 from statemigrate.errors import StartupError, StatemigrateError
 from statemigrate.families import Family, Key, Source, Span
 from statemigrate.formats import Format, Struct
@@ -207,7 +208,7 @@ def dual_access(  # noqa: PLR0913 - all but the families by name
     """
     made = None
     if complement is not None:
-        from statemigrate.complements import Complements
+        from statemigrate.families import Complements
 
         made = Complements(complement)
     guarded = [

@@ -1,4 +1,9 @@
-"""What a checkpoint has: the families of a store, and the scripts applied to it."""
+"""What a checkpoint has: the families of a store, their kinds, and the scripts applied to it.
+
+An engine asks for the facts of a kind and not for its name. A kind that stores what another one
+stores, and gives user code another variable over it, needs an entry here, a method of the handle,
+and that variable.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from statemigrate.budget import OnError
-from statemigrate.deployment.variable_kinds import VARIABLE_KINDS, Kind, VariableKind
 from statemigrate.errors import CheckpointError, require_word
 from statemigrate.formats import Format, format_from_json
 from statemigrate.formats.struct import shape_of
@@ -17,6 +21,56 @@ from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    Schema = StructType | str
+
+Kind = Literal["value", "list", "map"]
+"""The word for a kind in checkpoints and messages."""
+
+
+@dataclass(frozen=True)
+class VariableKind:
+    """What a variable stores under a key.
+
+    ``spark_name`` is its class in Spark, and ``reader_column`` the column of Spark's state reader
+    with its values.
+    """
+
+    spark_name: str
+    reader_column: str
+    has_several_values: bool = False
+    """A key has several values in an order. They migrate together."""
+    has_user_key: bool = False
+    """Each value has a key of the user's own, behind the grouping key."""
+
+    @property
+    def has_one_value(self) -> bool:
+        """Whether a grouping key has one value at most."""
+        return not (self.has_several_values or self.has_user_key)
+
+    @property
+    def complement(self) -> Kind:
+        """The kind of the family with complements: a key with several values has one for all."""
+        return "map" if self.has_user_key else "value"
+
+    def variable(
+        self, handle: Any, name: str, schema: Schema, user_key: Schema | None, ttl: int | None
+    ) -> Any:
+        """The variable of this kind that one of Spark's handles gives."""
+        types = (user_key, schema) if self.has_user_key else (schema,)
+        return getattr(handle, f"get{self.spark_name}")(name, *types, ttl)
+
+
+VARIABLE_KINDS: Mapping[Kind, VariableKind] = {
+    "value": VariableKind("ValueState", "value"),
+    "list": VariableKind("ListState", "list_element", has_several_values=True),
+    "map": VariableKind("MapState", "user_map_value", has_user_key=True),
+}
+"""Every kind by its word."""
+
 
 # What the code asks for: its settings, and the state variables its ``init`` declares.
 
@@ -174,7 +228,7 @@ class StoredStore:
     def from_json(cls, document: dict[str, Any]) -> StoredStore:
         """Read what `to_json` gave."""
         # What keeps complements has lenses, which only few stores need.
-        from statemigrate.complements import REVISION as COMPLEMENT
+        from statemigrate.families import REVISION as COMPLEMENT
 
         families = tuple(
             StoredFamily(each["name"], each["revision"], format_from_json(each["format"]))
@@ -275,7 +329,7 @@ def family_name(lineage: Lineage, revision: str) -> str:
 
 def complement_of(store: str) -> StoredFamily:
     """The family of the complements of a store's values."""
-    from statemigrate.complements import FORMAT, REVISION
+    from statemigrate.families import FORMAT, REVISION
 
     return StoredFamily(f"{store}__complement", REVISION, FORMAT)
 

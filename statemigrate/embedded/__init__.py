@@ -13,18 +13,16 @@ if TYPE_CHECKING:
     from statemigrate.embedded.changed_versions import (
         ComplementedValues,
         CopiedFamily,
-        copy_changed,
-    )
-    from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
-    from statemigrate.embedded.continuation import batch_time, last_committed, require_committed
-    from statemigrate.embedded.embedded_options import EmbeddedOptions
-    from statemigrate.embedded.forks import (
         contents_at,
+        copy_changed,
         fork_version,
         fork_versions,
         heartbeat_line,
         removed_versions,
     )
+    from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
+    from statemigrate.embedded.continuation import batch_time, last_committed, require_committed
+    from statemigrate.embedded.embedded_options import EmbeddedOptions
     from statemigrate.embedded.layout import Layout, lock_holder
     from statemigrate.embedded.manifest import Manifest
     from statemigrate.embedded.offline import StoppedBackfill, StoppedQuery, stopped
@@ -53,20 +51,22 @@ else:
         __name__,
         {
             "batches": "Sink",
-            "changed_versions": "CopiedFamily ComplementedValues copy_changed",
+            "changed_versions": (
+                "ComplementedValues CopiedFamily contents_at copy_changed fork_version "
+                "fork_versions heartbeat_line removed_versions"
+            ),
             "committed": "CommittedPartition CommittedVersion hold",
             "continuation": "batch_time last_committed require_committed",
-            "rocksdb_families": "list_key",
-            "forks": "contents_at fork_version fork_versions heartbeat_line removed_versions",
+            "embedded_options": "EmbeddedOptions",
             "layout": "Layout lock_holder",
             "manifest": "Manifest",
             "offline": "StoppedBackfill StoppedQuery stopped",
-            "embedded_options": "EmbeddedOptions",
             "processes": "cores shared_out",
             "progress": "BatchProgress",
             "query": "ProcessorQuery QueryParts RunningQuery check_checkpoint parts_of",
-            "repair": "SET_ASIDE DamagedFile Inspection Remade StoppedRepair locked_for_repair",
             "query_trial": "QueryTrial",
+            "repair": "SET_ASIDE DamagedFile Inspection Remade StoppedRepair locked_for_repair",
+            "rocksdb_families": "list_key",
             "versions": "read_manifest require_stopped retained_versions",
         },
     )

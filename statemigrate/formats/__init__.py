@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         plain_rows,
         plain_values,
     )
-    from statemigrate.formats.avro_format import Avro
     from statemigrate.formats.comparison import Comparison, compare, differences
     from statemigrate.formats.escaped_text import first_escaped, visible
     from statemigrate.formats.examples import MOST, made_up_values, samples
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from statemigrate.formats.masking import Mask, NamedColumn, SharedMask, columns_in
     from statemigrate.formats.merging import FieldDifference, MergeOutcome, merge
     from statemigrate.formats.schema import FieldChange, Verdict
-    from statemigrate.formats.stored_format import format_from_json
-    from statemigrate.formats.struct_format import Struct, struct_from_json
+    from statemigrate.formats.stored_formats import Avro, Struct, format_from_json, struct_from_json
     from statemigrate.formats.timestamps import (
         MICROSECOND,
         aware_of,
@@ -47,7 +45,6 @@ else:
                 "array_of has_floats has_maps is_utf8 nullable_type plain_array plain_rows "
                 "plain_values"
             ),
-            "avro_format": "Avro",
             "comparison": "Comparison compare differences",
             "escaped_text": "first_escaped visible",
             "examples": "MOST made_up_values samples",
@@ -56,8 +53,7 @@ else:
             "masking": "Mask NamedColumn SharedMask columns_in",
             "merging": "FieldDifference MergeOutcome merge",
             "schema": "FieldChange Verdict",
-            "stored_format": "format_from_json",
-            "struct_format": "Struct struct_from_json",
+            "stored_formats": "Avro Struct format_from_json struct_from_json",
             "timestamps": "MICROSECOND aware_of local_of microseconds_of utc_of",
         },
     )

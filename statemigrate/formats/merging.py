@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from statemigrate.errors import FormatError
-from statemigrate.formats.avro_format import Avro
 from statemigrate.formats.format import Format
-from statemigrate.formats.struct_format import Struct, struct_from_json
+from statemigrate.formats.stored_formats import Avro, Struct, struct_from_json
 
 MergeOutcome = Literal["added", "kept", "removed", "dropped", "changed", "both"]
 """What a merge has made of a field that the two sides do not have alike.

@@ -43,20 +43,20 @@ else:
         __name__,
         {
             "causes": "cause_of",
-            "script_check": "check",
-            "check_report": "CheckReport Finding",
             "declared_code": "code_of declared_in",
-            "state_trial": "check_sample dry_run_file tried",
+            "check_report": "CheckReport Finding",
+            "dry_run_report": "DryRunReport Failure FamilyTrial ValueExample",
             "estimate": "NATIVE_RATE Pace",
             "lens_equality": "Comparing Equality LensComparison Unequal",
-            "dry_run_report": "DryRunReport Failure FamilyTrial ValueExample",
             "report_charts": "Bar BarPart share_bar",
             "report_html": "html_page policy_of rendered",
             "report_junit": "junit_of junit_xml",
             "report_text": (
-                "already backfill broken constant counted duration growth headline loss "
-                "meetings rough round_trips sample utc_time verdict"
+                "already backfill broken constant counted duration growth headline loss meetings "
+                "rough round_trips sample utc_time verdict"
             ),
+            "script_check": "check",
+            "state_trial": "check_sample dry_run_file tried",
             "trial_path": "TrialPath courses",
         },
     )

@@ -26,8 +26,8 @@ from statemigrate.formats.schema import (
     replaced,
     values_at,
 )
-from statemigrate.inspect.column_places import equal_to, first_of, validity
 from statemigrate.inspect.dry_run_report import ConstantField, Effect, Loss, ValueExample
+from statemigrate.inspect.emptied_fields import equal_to, first_of, validity
 from statemigrate.migration import Step
 
 # How a value differs from another, field by field.

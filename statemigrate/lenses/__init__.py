@@ -20,9 +20,8 @@ from statemigrate.lenses.fields import (
     unwrap,
     wrap,
 )
-from statemigrate.lenses.lens import Lens
+from statemigrate.lenses.lens import Lens, ddl_of, format_of
 from statemigrate.lenses.operations import decimals_of
-from statemigrate.lenses.types import ddl_of, format_of
 from statemigrate.lenses.values import cast, default, function, join, map_values, scale, split
 
 __all__ = [

@@ -15,8 +15,8 @@ from statemigrate.lenses.complement import Remainder, carry
 from statemigrate.lenses.differences import copied
 from statemigrate.lenses.expressions import Column, Expression, Shape, input_shape, ordered
 from statemigrate.lenses.fields import LensChain
+from statemigrate.lenses.lens import format_of, misfit
 from statemigrate.lenses.python_code import function_of, is_total, refusals
-from statemigrate.lenses.types import format_of, misfit
 
 
 @dataclass(frozen=True)

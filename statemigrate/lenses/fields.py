@@ -33,10 +33,10 @@ from statemigrate.lenses.lens import (
     check_struct,
     column_of,
     look_at,
+    type_of,
     within,
     wrong_type,
 )
-from statemigrate.lenses.types import type_of
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from statemigrate.lenses.lens import (
     check_free,
     column_of,
     look_at,
+    type_of,
     within,
     wrong_type,
 )
@@ -47,7 +48,6 @@ from statemigrate.lenses.operations import (
     decimals_of,
     limits_of,
 )
-from statemigrate.lenses.types import type_of
 
 Unfit = Literal["fail", "null"]
 """What becomes of a value that the new type cannot hold: the migration fails, or it is None."""

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
         key_sources,
         merging_of,
     )
-    from statemigrate.meaning.plan_items import VERDICTS, PlanItem, PlanStep
+    from statemigrate.meaning.plan_items import RULES, VERDICTS, PlanItem, PlanStep, with_levels
     from statemigrate.meaning.recorded import MeaningRecord, recorded_meaning, settings_at
-    from statemigrate.meaning.rules import RULES, with_levels
     from statemigrate.meaning.setting_changes import (
         SETTING,
         recorded_settings,
@@ -57,9 +56,8 @@ else:
             ),
             "guard": "guard_embedded guard_operator guarded",
             "key_sources": "computed_notes function_questions key_sources merging_of",
-            "plan_items": "VERDICTS PlanItem PlanStep",
+            "plan_items": "PlanItem PlanStep RULES VERDICTS with_levels",
             "recorded": "MeaningRecord recorded_meaning settings_at",
-            "rules": "RULES with_levels",
             "setting_changes": "SETTING recorded_settings setting_of unset_as_warnings",
             "states": "LIVES compare_states described_pages",
             "store_changes": "by_scripts compare_stores format_ddl is_scripted",

@@ -4,7 +4,6 @@ Pure: no file is read and nothing heavy is imported. `statemigrate.scripts` fill
 from a folder of scripts; the engines only ever see what is here.
 """
 
-from statemigrate.migration.column_way import FEW, ArrowThreshold, ColumnWay, through
 from statemigrate.migration.lineage import RELATIVE, Fork, Lineage, chain_faults, first_fork
 from statemigrate.migration.migration import (
     BASE,
@@ -24,7 +23,16 @@ from statemigrate.migration.migration import (
     takes,
     takes_key,
 )
-from statemigrate.migration.path import MigrationPath, Step, check_readable, step_of
+from statemigrate.migration.path import (
+    FEW,
+    ArrowThreshold,
+    ColumnWay,
+    MigrationPath,
+    Step,
+    check_readable,
+    step_of,
+    through,
+)
 from statemigrate.migration.stages import Entry, Stage, rekeyed, stages_of, upgraded_table
 
 __all__ = [

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
         native_log,
     )
     from statemigrate.native.adoption_files import OffsetLog, before_adoptions, last_backup
-    from statemigrate.native.backfill_listener import BackfillFigures, BackfillListener
+    from statemigrate.native.backfill_listener import (
+        BackfillFigures,
+        BackfillListener,
+        QueryListener,
+    )
     from statemigrate.native.backfill_planning import BackfillPlan, OlderFamilies, plan_backfill
     from statemigrate.native.backfill_progress import (
         BackfillStatus,
@@ -97,14 +101,14 @@ if TYPE_CHECKING:
         PAGES,
         Operator,
         Which,
+        chunk_files,
         is_name,
         is_pages,
         name_in,
+        paged_names,
         pages_name,
         several,
     )
-    from statemigrate.native.paged_operators import chunk_files, paged_names
-    from statemigrate.native.query_listener import QueryListener
     from statemigrate.native.retrying import ATTEMPTS, is_missing, looks_again, retried, whole
     from statemigrate.native.session import Spark, session_of
     from statemigrate.native.startup_stored import ForgottenFamily, forgotten_families, read_stores
@@ -118,13 +122,13 @@ else:
             "adoption": "WATCHED FileChange Preparation adopt require_stopped undo_adoption",
             "adoption_checks": "counting has_named_sources has_room native_log",
             "adoption_files": "OffsetLog before_adoptions last_backup",
+            "backfill_listener": "BackfillFigures BackfillListener QueryListener",
             "backfill_planning": "BackfillPlan OlderFamilies plan_backfill",
-            "backfill_listener": "BackfillFigures BackfillListener",
             "backfill_progress": "BackfillStatus PlannedBackfill backfill_status planned_backfill",
             "checkpoint": "SparkCheckpoint entries_at",
             "chunks": (
-                "ADOPTIONS CONTROL MADE BackfillLimits ChunkFiles PlanRecord chunks_of "
-                "folder_of paged_in within_checkpoint"
+                "ADOPTIONS CONTROL MADE BackfillLimits ChunkFiles PlanRecord chunks_of folder_of "
+                "paged_in within_checkpoint"
             ),
             "control_rows": "MARKER Arrived",
             "control_source": (
@@ -137,22 +141,23 @@ else:
                 "COUNTED DEPLOYED MigrationCounts Stopwatch Undeployable migration_counts"
             ),
             "deployment_check": (
-                "RECORD ObservedCheckpoint StoreRecord begin_run call_of is_planning "
-                "read_record record_document"
+                "RECORD ObservedCheckpoint StoreRecord begin_run call_of is_planning read_record "
+                "record_document"
             ),
             "feeder": "before_first_batch",
             "functions": "ENVELOPE MigratedFunction",
             "listing": "Listing column_families read_listing schemas_until",
             "moved": "check_readable readable_uri uri_of",
             "older_families": "lineage_of older_families unknown_family unscripted",
-            "operators": "PAGES Operator Which is_name is_pages name_in pages_name several",
-            "paged_operators": "chunk_files paged_names",
-            "query_listener": "QueryListener",
+            "operators": (
+                "Operator PAGES Which chunk_files is_name is_pages name_in paged_names pages_name "
+                "several"
+            ),
             "retrying": "ATTEMPTS is_missing looks_again retried whole",
             "session": "Spark session_of",
+            "startup_stored": "ForgottenFamily forgotten_families read_stores",
             "unlisted_families": "check_all_listed hidden_families",
             "variables_startup": "stored_envelopes",
-            "startup_stored": "ForgottenFamily forgotten_families read_stores",
             "versions": "REWRITING check_spark_version class_of_any_release",
         },
     )

@@ -19,8 +19,7 @@ from statemigrate.native.control_source import check_last_source, has_control_so
 from statemigrate.native.deployment_check import StoreRecord, read_record, write_record
 from statemigrate.native.listing import Listing, column_families, read_listing
 from statemigrate.native.moved import check_readable, check_source_path
-from statemigrate.native.operators import FUNCTION, PROCESSOR
-from statemigrate.native.paged_operators import operators_without_pages
+from statemigrate.native.operators import FUNCTION, PROCESSOR, operators_without_pages
 from statemigrate.native.session import session_of
 from statemigrate.quoting import argument
 

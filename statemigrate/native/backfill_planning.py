@@ -25,7 +25,7 @@ from statemigrate.native.chunks import (
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.control_source import require_control_source
 from statemigrate.native.older_families import older_families
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 from statemigrate.native.retrying import retried
 from statemigrate.native.session import placed
 

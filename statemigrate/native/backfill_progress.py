@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statemigrate.native.chunks import BlocksLeft, ChunkFiles, PlanRecord, cuts_of
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 
 if TYPE_CHECKING:
     from statemigrate.native.backfill_planning import OlderFamilies

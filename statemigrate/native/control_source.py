@@ -16,7 +16,7 @@ from statemigrate.deployment import gets_source, is_on_copy, query_checkpoint
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.formats.struct import quoted
-from statemigrate.native.adoption_record import newest_adoption
+from statemigrate.native.adoption_files import newest_adoption
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
 from statemigrate.native.control_rows import MARKER

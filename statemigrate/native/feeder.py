@@ -16,6 +16,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.files import Files, has_jvm
+from statemigrate.native.backfill_listener import QueryListener
 from statemigrate.native.chunks import (
     BlocksLeft,
     ChunkFiles,
@@ -26,7 +27,6 @@ from statemigrate.native.chunks import (
 )
 from statemigrate.native.deployed_variables import Work, work_of
 from statemigrate.native.pacing import Batch, ChunkTuner
-from statemigrate.native.query_listener import QueryListener
 from statemigrate.native.source_order import stop_misplaced
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.errors import StartupError
-from statemigrate.native.adoption_record import newest_adoption
+from statemigrate.native.adoption_files import newest_adoption
 from statemigrate.native.chunks import ChunkFiles, is_described_by
 from statemigrate.processor import has_named_sources
 from statemigrate.quoting import argument

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from statemigrate.access import Adopt, DualAccess
-from statemigrate.complements import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.deployment import (
     VARIABLE_KINDS,
     Declared,
@@ -23,6 +22,7 @@ from statemigrate.deployment import (
     is_family_of,
 )
 from statemigrate.errors import PageError, TransformError
+from statemigrate.families import FORMAT as COMPLEMENT_FORMAT
 from statemigrate.families import Source, Span
 from statemigrate.formats import Format, Value
 from statemigrate.pages.columns import (

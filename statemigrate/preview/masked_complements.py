@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from statemigrate.checkpoint.operators import row_json
 from statemigrate.checkpoint.rows import arrow_schema
-from statemigrate.complements import FORMAT
 from statemigrate.deployment import StoredFamily
 from statemigrate.errors import StatemigrateError, UnsupportedError
+from statemigrate.families import FORMAT
 from statemigrate.formats import plain_values
 from statemigrate.lenses import Complement, Remainder, content_hash
 from statemigrate.preview.pseudonyms import Pseudonyms

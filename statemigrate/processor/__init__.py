@@ -13,7 +13,12 @@ if TYPE_CHECKING:
         column_of,
         returned_output,
     )
-    from statemigrate.processor.batch_processor import BatchProcessor, processed_blocks
+    from statemigrate.processor.batch_processor import (
+        BatchProcessor,
+        KeyBlock,
+        KeyBlocks,
+        processed_blocks,
+    )
     from statemigrate.processor.garbage import few_collections, keep_what_is_loaded
     from statemigrate.processor.handle import (
         DualAccessHandle,
@@ -23,7 +28,6 @@ if TYPE_CHECKING:
         struct_of,
     )
     from statemigrate.processor.intake import python_value
-    from statemigrate.processor.key_blocks import KeyBlock, KeyBlocks
     from statemigrate.processor.key_isolation import BetweenKeys
     from statemigrate.processor.keys import (
         TupleKeyCodec,
@@ -69,11 +73,10 @@ else:
         __name__,
         {
             "arrow_rows": "column_of returned_output",
-            "batch_processor": "BatchProcessor processed_blocks",
+            "batch_processor": "BatchProcessor KeyBlock KeyBlocks processed_blocks",
             "garbage": "few_collections keep_what_is_loaded",
             "handle": "DualAccessHandle Listening declared_variables never_dropped struct_of",
             "intake": "python_value",
-            "key_blocks": "KeyBlock KeyBlocks",
             "key_isolation": "BetweenKeys",
             "keys": (
                 "TupleKeyCodec check_grouping exact_values grouping_key identities_of shown_key"

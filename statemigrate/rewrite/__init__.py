@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.fork import Fork, fork, fork_batches, fork_state, fork_with_state
     from statemigrate.rewrite.meaning_questions import key_questions, window_questions
     from statemigrate.rewrite.origin import OldCheckpoint, Target
-    from statemigrate.rewrite.plan_document import plan_document
     from statemigrate.rewrite.plan_expressions import ATTRIBUTE, LITERAL, PlanExpression, is_hidden
     from statemigrate.rewrite.plan_settings import (
         ANSI,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from statemigrate.rewrite.probe_facts import WITHOUT_NULLS, OperatorFact
     from statemigrate.rewrite.python_code import python_releases, without_bytecode
     from statemigrate.rewrite.questions import EXPIRES, OF_TABLES, Question, RewriteAnswers
-    from statemigrate.rewrite.rewrite_plan import RewritePlan, laid_out, make_plan
+    from statemigrate.rewrite.rewrite_plan import RewritePlan, laid_out, make_plan, plan_document
     from statemigrate.rewrite.rewrite_refusals import refuse_unsupported
     from statemigrate.rewrite.rewrite_report import RewriteReport, find_report, read_report
     from statemigrate.rewrite.run import Progress, check_stopped, doubts, run_plan
@@ -95,7 +94,6 @@ else:
         __name__,
         {
             "aggregates": "AggregateFunction KnownFunctions",
-            "rewrite_refusals": "refuse_unsupported",
             "column_pairing": "FamilyAddress operator_name store_families",
             "family_plans": "Paging ScriptedFamily VariablesLayout has_functions written_name",
             "forgotten_rows": "ForgottenFamilyRows ForgottenRows RestoredCheckpoint with_forgotten",
@@ -103,21 +101,20 @@ else:
             "fork": "Fork fork fork_batches fork_state fork_with_state",
             "meaning_questions": "key_questions window_questions",
             "origin": "OldCheckpoint Target",
-            "rewrite_plan": "RewritePlan laid_out make_plan",
-            "plan_document": "plan_document",
             "plan_expressions": "ATTRIBUTE LITERAL PlanExpression is_hidden",
             "plan_settings": (
                 "ANSI DEFAULTS EFFECTS ZONE in_any_session settings_in without_settings zones_in"
             ),
             "plan_tree": "ROWS_OF_CODE",
             "probe": (
-                "call_on_empty_streams input_names input_schemas operator_with "
-                "operator_with_pages probe_folder probed_inputs run_once session_parameters"
+                "call_on_empty_streams input_names input_schemas operator_with operator_with_pages "
+                "probe_folder probed_inputs run_once session_parameters"
             ),
             "probe_facts": "WITHOUT_NULLS OperatorFact",
             "python_code": "python_releases without_bytecode",
             "questions": "EXPIRES OF_TABLES Question RewriteAnswers",
-            "spark_reader": "StateReader rewriting_session",
+            "rewrite_plan": "RewritePlan laid_out make_plan plan_document",
+            "rewrite_refusals": "refuse_unsupported",
             "rewrite_report": "RewriteReport find_report read_report",
             "run": "Progress check_stopped doubts run_plan",
             "script_ways": "RewriteScripts Scripted StoreScripts",
@@ -126,13 +123,14 @@ else:
             "seed_tables": "SeedTable is_json",
             "source_logs": "check_offsets",
             "sources": "NewSources RewriteOptions",
+            "spark_reader": "StateReader rewriting_session",
             "state_schemas": "StateSchema probed_schemas state_ddl",
+            "store_writers": "StoreAddress StoreFiles",
             "stream_plan": "EMBEDDED PlanMeaning StreamWriter embedded_meaning plan_meaning",
             "verify": "Verified verify_files",
             "window_columns": (
                 "NewWindows ObservedWindows changed_keys find_windows observe_windows"
             ),
             "windows": "KeyMeaning Meanings TimeWindow WindowFinding window_from_json",
-            "store_writers": "StoreAddress StoreFiles",
         },
     )

@@ -9,7 +9,7 @@ from support.committed_rows import rows_by_spark, rows_from_files
 from statemigrate.checkpoint.operators.catalogue import is_derived
 from statemigrate.checkpoint.state import CommittedState
 from statemigrate.files import LocalFiles
-from statemigrate.preview.state_copy import copy_state
+from statemigrate.preview.spark_rows import copy_state
 
 pytestmark = [pytest.mark.spark, pytest.mark.rewrites]
 

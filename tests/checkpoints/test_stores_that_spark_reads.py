@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from statemigrate.checkpoint.logs.settings import CODEC, PROVIDER, has_checksums
+from statemigrate.checkpoint.logs.entries import CODEC, PROVIDER, has_checksums
 from statemigrate.checkpoint.rows.buffers import Rows, joined
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.stores.files import hdfs_version, store_folder

@@ -2,7 +2,7 @@
 
 import pytest
 
-from statemigrate.checkpoint.logs.settings import codec_of
+from statemigrate.checkpoint.logs.entries import codec_of
 from statemigrate.checkpoint.operators.catalogue import used_partitions
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec

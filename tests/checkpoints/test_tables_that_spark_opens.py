@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_stores_that_spark_reads import moved_sources, rows_of, wrapped
 
-from statemigrate.checkpoint.logs.settings import CODEC, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.entries import CODEC, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.values import merged_values
 from statemigrate.checkpoint.shape import describe

@@ -15,8 +15,8 @@ from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition
 from statemigrate.errors import FormatError, TransformError
 from statemigrate.families import Source, Span
-from statemigrate.migration import column_way
-from statemigrate.migration.column_way import ColumnWay
+from statemigrate.migration import path as migration_path
+from statemigrate.migration.path import ColumnWay
 
 BEFORE = StoredFamily("notes.base", "base", OLD)
 AFTER = StoredFamily("notes.r0", "r0", CHANGE.new)
@@ -59,7 +59,7 @@ def backfilled(place, state, on_error="raise", written=()):
 @pytest.fixture
 def blocks(monkeypatch):
     """How many values went by columns, block by block."""
-    monkeypatch.setattr(column_way, "LOADING", 0)
+    monkeypatch.setattr(migration_path, "LOADING", 0)
     found = []
     bytes_of = ColumnWay.bytes_of
 
@@ -79,7 +79,7 @@ def twin(place, tmp_path, monkeypatch, state, blocks, **options):
     found = backfilled(place, state, **options)
     went = sum(blocks)
     with monkeypatch.context() as patch:
-        patch.setattr(column_way, "FEW", 10**9)
+        patch.setattr(migration_path, "FEW", 10**9)
         assert backfilled(copy, state, **options) == found
     assert sum(blocks) == went
     return found, went

@@ -24,8 +24,8 @@ from statemigrate.errors import (
 )
 from statemigrate.formats import Struct
 from statemigrate.formats.examples import made_up_values
-from statemigrate.processor import key_blocks, state_columns
-from statemigrate.processor.key_blocks import KeyBlocks
+from statemigrate.processor import batch_processor, state_columns
+from statemigrate.processor.batch_processor import KeyBlocks
 from statemigrate.processor.startup import check_called_by_key
 from statemigrate.processor.state_columns import check_names
 
@@ -43,8 +43,8 @@ BATCHES = st.lists(
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of a few keys, so that some rows of a key come in another batch of Arrow."""
-    monkeypatch.setattr(key_blocks, "FIRST", 3)
-    monkeypatch.setattr(key_blocks, "MOST", 5)
+    monkeypatch.setattr(batch_processor, "FIRST", 3)
+    monkeypatch.setattr(batch_processor, "MOST", 5)
     # Some blocks have their values as columns, others one by one.
     monkeypatch.setattr(state_columns, "FEW", 3)
 
@@ -127,7 +127,7 @@ def test_blocks_have_all_rows_of_their_keys_in_their_order(groups, size):
     for each in found:
         own = {tuple(row.values()) for row in each.keys.to_pylist()}
         assert {tuple(row.values())[:2] for row in each.rows.to_pylist()} == own
-        assert each.keys.num_rows <= key_blocks.FIRST
+        assert each.keys.num_rows <= batch_processor.FIRST
         numbers = BatchProcessor.aggregate(each.keys, each.rows, [("n", "count"), ("n", "max")])
         assert numbers.column_names == ["a", "b", "n_count", "n_max"]
         for *key, count, most in (row.values() for row in numbers.to_pylist()):
@@ -139,7 +139,7 @@ def test_blocks_have_all_rows_of_their_keys_in_their_order(groups, size):
 def test_blocks_are_smaller_where_rows_and_state_are_large():
     blocks = KeyBlocks([], (0,), ["a"])
     blocks.fit_to(10, 16 << 20)
-    assert blocks.keys_a_block == key_blocks.MOST
+    assert blocks.keys_a_block == batch_processor.MOST
     blocks.fit_to(10, 80 << 20)
     assert blocks.keys_a_block == 2
     blocks.fit_to(1, 1 << 30)

@@ -9,16 +9,16 @@ from support.object_store import MemoryFiles
 from statemigrate.checkpoint.epochs import claim
 from statemigrate.checkpoint.logs.offsets import Offsets
 from statemigrate.deployment import StoredFamily, StoredStore
-from statemigrate.embedded.committed import hold
-from statemigrate.embedded.content_hash import contents_of
-from statemigrate.embedded.continuation import require_committed
-from statemigrate.embedded.forks import (
+from statemigrate.embedded.changed_versions import (
     contents_at,
     fork_version,
     fork_versions,
     heartbeat_line,
     removed_versions,
 )
+from statemigrate.embedded.committed import hold
+from statemigrate.embedded.content_hash import contents_of
+from statemigrate.embedded.continuation import require_committed
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.mirror import Mirror

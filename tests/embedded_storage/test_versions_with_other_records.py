@@ -8,15 +8,15 @@ from functools import cache
 import pytest
 from pyspark.sql.types import StructType
 
-from statemigrate.complements import FORMAT
 from statemigrate.deployment.stored import StoredFamily, StoredStore, complement_of
 from statemigrate.embedded import hold
-from statemigrate.embedded.forks import contents_at
+from statemigrate.embedded.changed_versions import contents_at
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.partition import PartitionPaths, opened
 from statemigrate.embedded.versions import publish_manifest, read_manifest
 from statemigrate.errors import UnsupportedError
+from statemigrate.families import FORMAT
 from statemigrate.files.open import open_files
 from statemigrate.formats import Mask, Struct
 from statemigrate.lenses import Complement, ScriptRemainder, carry

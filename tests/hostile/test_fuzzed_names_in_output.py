@@ -36,8 +36,8 @@ from statemigrate.cli.output import (
 from statemigrate.cli.watching import fleet_parts
 from statemigrate.errors import CheckpointError
 from statemigrate.formats.avro import generated
+from statemigrate.formats.stored_formats import struct_from_json
 from statemigrate.formats.struct.ddl import ddl_of, parse_ddl, quoted, words_of
-from statemigrate.formats.struct_format import struct_from_json
 from statemigrate.inspect.report_html import html_page
 from statemigrate.inspect.report_junit import junit_xml
 from statemigrate.processor.rows import dictionary_maker, tuple_maker

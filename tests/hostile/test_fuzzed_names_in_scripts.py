@@ -17,7 +17,7 @@ from statemigrate.embedded.manifest import Manifest, PartitionState
 from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import ScriptError, StatemigrateError
 from statemigrate.formats import Struct
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats.stored_formats import struct_from_json
 from statemigrate.scripts import ScriptFolder
 from statemigrate.scripts import new_script_text as writing
 from statemigrate.scripts import source as comments

@@ -18,10 +18,10 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.stores.changelog import (
     LineageItem,
     SparkChangelogWriter,
+    fold,
     read_changelog,
 )
 from statemigrate.checkpoint.stores.files import read_snapshot
-from statemigrate.checkpoint.stores.folding import fold
 from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter, read_state_file
 from tests.support.hostile import bounded, fuzzed, refused_or_read
 from tests.support.mutations import altered, mutated

@@ -15,7 +15,7 @@ from statemigrate import open_state, status
 from statemigrate.checkpoint.codecs import decompressed
 from statemigrate.checkpoint.codecs.byte_reader import PIECE
 from statemigrate.checkpoint.codecs.lz4 import Writer, checksum_of
-from statemigrate.checkpoint.logs.settings import CODEC
+from statemigrate.checkpoint.logs.entries import CODEC
 from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
@@ -29,7 +29,7 @@ from statemigrate.embedded.versions import publish_manifest
 from statemigrate.errors import CheckpointError, CorruptFileError, FormatError
 from statemigrate.files import parse_json
 from statemigrate.formats import Avro, Struct
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats.stored_formats import struct_from_json
 from statemigrate.scripts import ScriptFolder
 from tests.support.hostile import bounded, refused_or_read
 from tests.support.object_store import MemoryFiles

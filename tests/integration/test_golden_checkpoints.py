@@ -15,7 +15,7 @@ from support.committed_rows import rows_by_spark, rows_from_files
 from systems.packages import Missing, jars
 
 from statemigrate import open_state, status
-from statemigrate.checkpoint.logs.settings import FILE_IDS, PROVIDER
+from statemigrate.checkpoint.logs.entries import FILE_IDS, PROVIDER
 from statemigrate.checkpoint.operators.catalogue import DEFAULT
 from statemigrate.checkpoint.shape import describe
 from statemigrate.checkpoint.state import CommittedState

@@ -29,7 +29,7 @@ from statemigrate import backfill, migrated, with_backfill
 from statemigrate.commands.current import log
 from statemigrate.demo.jobs.native import partitions_written
 from statemigrate.demo.stage import ProcessSession
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill]
 

@@ -11,7 +11,7 @@ from statemigrate import backfill, backfill_status, migrated, pause_backfill
 from statemigrate.commands.current import log
 from statemigrate.files.confined import ConfinedPath
 from statemigrate.native.chunks import ChunkFiles
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.kill, pytest.mark.long]
 CHANGES = ("rename_to", "link_to", "unlink", "remove_tree")

@@ -17,7 +17,7 @@ from statemigrate.commands.current import log
 from statemigrate.errors import StorageError
 from statemigrate.event_log.events import CODE_VERSION
 from statemigrate.event_log.log import LOG
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 
 pytestmark = pytest.mark.spark
 

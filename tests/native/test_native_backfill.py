@@ -31,7 +31,7 @@ from statemigrate import (
     migrated,
     pause_backfill,
 )
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 
 pytestmark = pytest.mark.spark
 

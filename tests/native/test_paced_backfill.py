@@ -26,7 +26,7 @@ from statemigrate.errors import StartupError
 from statemigrate.native import chunks as blocks
 from statemigrate.native import pacing as tuning
 from statemigrate.native.chunks import ChunkFiles, cuts_of
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 
 pytestmark = pytest.mark.spark
 KEYS = 60

@@ -31,7 +31,7 @@ from statemigrate import PageError, StartupError, UnsupportedError, migrated
 from statemigrate.commands.rewrite import rewrite_checkpoint, verify
 from statemigrate.errors import CorruptFileError
 from statemigrate.files.documents import sealed
-from statemigrate.native.paged_operators import chunk_files
+from statemigrate.native.operators import chunk_files
 from statemigrate.rewrite.sources import RewriteOptions
 
 pytestmark = pytest.mark.spark

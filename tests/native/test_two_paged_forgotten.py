@@ -19,7 +19,7 @@ from statemigrate.commands.repair import repair
 from statemigrate.commands.rewrite import verify
 from statemigrate.errors import CheckpointError
 from statemigrate.files.open import open_files
-from statemigrate.native.paged_operators import paged_names
+from statemigrate.native.operators import paged_names
 from statemigrate.state.project import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.sessions import spark, use_folders
 
-from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.entries import PROVIDER, ROCKSDB_PROVIDER
 
 __all__ = ["spark"]
 

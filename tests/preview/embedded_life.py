@@ -8,7 +8,7 @@ import embedded_code as code
 from previewed_query import SCHEMA, Query, events
 
 import statemigrate.commands.preview_runs as runs
-from statemigrate.embedded.forks import contents_at
+from statemigrate.embedded.changed_versions import contents_at
 from statemigrate.files.open import open_files
 
 

@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 from statemigrate import BackfillOptions, init, open_state
 from statemigrate.checkpoint.rows import arrow_schema, partition_of
 from statemigrate.embedded import hold
+from statemigrate.embedded.changed_versions import contents_at
 from statemigrate.embedded.changelog import read_changelog
-from statemigrate.embedded.forks import contents_at
 from statemigrate.embedded.layout import Layout
 from statemigrate.embedded.versions import read_manifest
 from statemigrate.errors import StatemigrateError

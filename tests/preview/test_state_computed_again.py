@@ -14,7 +14,7 @@ from previewed_query import Query, events, named
 from support.file_hashes import file_hashes
 
 from statemigrate import CheckpointError, NewCode, StatemigrateError, doctor, init, open_state
-from statemigrate.checkpoint.logs.settings import FILE_IDS, HDFS_PROVIDER, PROVIDER
+from statemigrate.checkpoint.logs.entries import FILE_IDS, HDFS_PROVIDER, PROVIDER
 from statemigrate.cli.main import main
 from statemigrate.commands.current import log
 from statemigrate.formats.arrow_values import plain_rows

@@ -8,7 +8,7 @@ import pytest
 from listing import Listing, elements_of
 from support.sessions import spark_version, temporary_settings
 
-from statemigrate.checkpoint.logs.settings import ENCODING, MERGE_OPERATOR, ROW_CHECKSUM
+from statemigrate.checkpoint.logs.entries import ENCODING, MERGE_OPERATOR, ROW_CHECKSUM
 from statemigrate.checkpoint.operators.shapes import NoPrefix
 from statemigrate.checkpoint.rows.keys import KeyCodec, families_of
 from statemigrate.checkpoint.rows.values import ValueCodec

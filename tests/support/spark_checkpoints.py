@@ -7,7 +7,7 @@ import json
 import zipfile
 from pathlib import Path
 
-from statemigrate.checkpoint.logs.settings import CODEC, PARTITIONS, PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.entries import CODEC, PARTITIONS, PROVIDER, ROCKSDB_PROVIDER
 from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2, written_v3
 from statemigrate.checkpoint.operators.shapes import NoPrefix, StructJson

@@ -15,8 +15,14 @@ import statemigrate
 from statemigrate.cli.main import VERBS, main
 from statemigrate.commands.examination import Examined
 from statemigrate.commands.explain import errors_of_spark
-from statemigrate.error_codes import CODE, error_codes
-from statemigrate.errors import CheckpointError, RewriteError, StatemigrateError, TransformError
+from statemigrate.errors import (
+    CODE,
+    CheckpointError,
+    RewriteError,
+    StatemigrateError,
+    TransformError,
+    error_codes,
+)
 from statemigrate.state.protocol import CarriesErrors, reraising_worker_errors
 
 PACKAGE = Path(statemigrate.__file__).parent
@@ -49,12 +55,17 @@ def error_classes() -> set[str]:
     return found
 
 
+def last_name(function: ast.expr) -> str | None:
+    """``c`` of ``a.b.c``. To write a node as text takes long, and there are a hundred thousand."""
+    return getattr(function, "attr", None) or getattr(function, "id", None)
+
+
 def constructions():
     """Each call of such a class: where it is, and its first argument."""
     names = error_classes()
     for path, found in nodes().items():
         for node in found:
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in names:
+            if isinstance(node, ast.Call) and last_name(node.func) in names:
                 yield f"{path}:{node.lineno}", node.args[0] if node.args else None
 
 
@@ -68,11 +79,14 @@ def helpers():
             and ast.unparse(each.returns or ast.Constant("")).endswith("Error")
             and [arg.arg for arg in each.args.args if arg.arg != "self"][:1] == ["code"]
         }
+        named = own | {"wrong_part", "step.error", "step.failure"} | {f"self.{n}" for n in own}
+        last = {name.rpartition(".")[2] for name in named}
         for node in found:
-            name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-            if name in own | {"wrong_part", "step.error", "step.failure"} | {
-                f"self.{each}" for each in own
-            }:
+            if (
+                isinstance(node, ast.Call)
+                and last_name(node.func) in last
+                and ast.unparse(node.func) in named
+            ):
                 yield f"{path}:{node.lineno}", node.args[0]
 
 

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from statemigrate import explain
 from statemigrate.cli import main
 from statemigrate.commands.explain import errors_of_spark
-from statemigrate.error_codes import error_codes
-from statemigrate.errors import CorruptFileError
+from statemigrate.errors import CorruptFileError, error_codes
 
 LOG = """\
 26/11/24 10:00:00 ERROR MicroBatchExecution: Query [id = 1, runId = 2] terminated with error

@@ -191,9 +191,9 @@ def test_a_face_loads_no_module_before_one_asks_for_a_name():
 
 
 def test_what_takes_the_place_of_a_name_in_its_module_is_found_through_the_face(monkeypatch):
-    from statemigrate.checkpoint.logs import settings
+    from statemigrate.checkpoint.logs import entries
 
     face, other = importlib.import_module("statemigrate.checkpoint.logs"), object()
-    assert face.pinned is settings.pinned
-    monkeypatch.setattr(settings, "pinned", other)
+    assert face.pinned is entries.pinned
+    monkeypatch.setattr(entries, "pinned", other)
     assert face.pinned is other

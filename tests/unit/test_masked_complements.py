@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from statemigrate.complements import FORMAT
 from statemigrate.deployment import StoredFamily
 from statemigrate.errors import UnsupportedError
+from statemigrate.families import FORMAT
 from statemigrate.formats import Mask, Struct
 from statemigrate.formats.arrow_values import plain_values
 from statemigrate.lenses import Complement, ScriptRemainder, carry

@@ -11,16 +11,35 @@ stores' files, where files of state have unique names (checkpoint format 2). Ver
 ``sinkMetadataMap``. Format: ``CommitLog.scala`` of apache/spark.
 
 A key that is not known is refused, since a newer Spark means something by it.
+
+Spark takes the pinned settings from the log on a restart, whatever the session says. A setting that
+is missing has the value of the time before there was such a setting, not today's default. Source:
+``OffsetSeqMetadata`` in ``OffsetSeq.scala`` of apache/spark.
+
+Each line of the offset log belongs to a folder of ``sources/``. A query that reads one stream in
+several places has a line for each of them, and one folder: every folder after that has another
+number than its line. Spark counts folders up as it meets sources, so that a line is either that of
+the next folder or repeats one before it, with the same offset. What the logs of the folders have
+reached tells them apart.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from statemigrate.checkpoint.logs.offsets import Offsets, parse_offsets, unknown
+from statemigrate.checkpoint.logs.offsets import (
+    Offsets,
+    file_offset,
+    folders_in,
+    lines_of_sources,
+    newest_offsets,
+    parse_offsets,
+    reads_twice,
+    unknown,
+)
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import (
     OBJECT,
@@ -220,4 +239,137 @@ def _unknown(path: str, expected: str, found: str) -> CheckpointError:
         found=found,
         next_action="look at the file; restore it from a copy of the checkpoint if it was altered",
         path=path,
+    )
+
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+_STREAMING = "spark.sql.streaming."
+PROVIDER = f"{_STREAMING}stateStore.providerClass"
+CODEC = f"{_STREAMING}stateStore.compression.codec"
+ENCODING = f"{_STREAMING}stateStore.encodingFormat"
+ROW_CHECKSUM = f"{_STREAMING}stateStore.rowChecksum.enabled"
+MERGE_OPERATOR = f"{_STREAMING}stateStore.rocksdb.mergeOperatorVersion"
+AGGREGATION_FORMAT = f"{_STREAMING}aggregation.stateFormatVersion"
+JOIN_FORMAT = f"{_STREAMING}join.stateFormatVersion"
+GROUPS_FORMAT = f"{_STREAMING}flatMapGroupsWithState.stateFormatVersion"
+FILE_IDS = f"{_STREAMING}stateStore.checkpointFormatVersion"
+"""Not pinned: the session of each run says it. Whether files have ids is in the commit log."""
+STRICT_DISTRIBUTION = f"{_STREAMING}statefulOperator.useStrictDistribution"
+
+_PACKAGE = "org.apache.spark.sql.execution.streaming.state."
+HDFS_PROVIDER = f"{_PACKAGE}HDFSBackedStateStoreProvider"
+ROCKSDB_PROVIDER = f"{_PACKAGE}RocksDBStateStoreProvider"
+
+WHERE_MISSING = {
+    PROVIDER: HDFS_PROVIDER,
+    CODEC: "lz4",
+    ENCODING: "unsaferow",
+    ROW_CHECKSUM: "false",
+    MERGE_OPERATOR: "1",
+    AGGREGATION_FORMAT: "1",
+    JOIN_FORMAT: "1",
+    GROUPS_FORMAT: "1",
+    STRICT_DISTRIBUTION: "false",
+}
+"""What a setting meant before offset logs had it."""
+_CODEC_CLASSES = {
+    "org.apache.spark.io.lz4compressioncodec": "lz4",
+    "org.apache.spark.io.lzfcompressioncodec": "lzf",
+    "org.apache.spark.io.snappycompressioncodec": "snappy",
+    "org.apache.spark.io.zstdcompressioncodec": "zstd",
+}
+CODECS = tuple(_CODEC_CLASSES.values())
+_ENCODINGS = ("unsaferow", "avro")
+
+
+def pinned(conf: Mapping[str, str], setting: str) -> str:
+    """The value of one of the settings of `WHERE_MISSING`."""
+    return conf.get(setting, WHERE_MISSING[setting])
+
+
+def codec_of(conf: Mapping[str, str]) -> str:
+    """The short name of the codec of state files: one of `CODECS`.
+
+    Raises `UnsupportedError` for another one.
+    """
+    found = pinned(conf, CODEC).lower()
+    name = _CODEC_CLASSES.get(found, found)
+    if name not in CODECS:
+        raise unknown_setting(CODEC, found, CODECS)
+    return name
+
+
+def is_avro(conf: Mapping[str, str]) -> bool:
+    """Whether rows are Avro. Raises `UnsupportedError` for an encoding that is not known."""
+    encoding = pinned(conf, ENCODING).lower()
+    if encoding not in _ENCODINGS:
+        raise unknown_setting(ENCODING, encoding, _ENCODINGS)
+    return encoding == "avro"
+
+
+def has_checksums(conf: Mapping[str, str]) -> bool:
+    """Whether each row of state has a checksum."""
+    return pinned(conf, ROW_CHECKSUM).lower() == "true"
+
+
+def unknown_setting(setting: str, found: str, known: tuple[str, ...]) -> UnsupportedError:
+    """The error for a pinned setting whose value is not one of those ``known``."""
+    return UnsupportedError(
+        "SM-STATE-001",
+        f"state with {setting} = {found} is not understood",
+        expected=f"one of {', '.join(known)}",
+        found=found,
+        next_action="such state can only be read by the Spark, and the classes, that wrote it",
+        setting=setting,
+    )
+
+
+def lines_of_folders(files: Files, offsets: Offsets) -> dict[str, str]:
+    """By folder of ``sources/``, the source in ``offsets`` whose line has its offset.
+
+    A folder of a source that these offsets do not have is not among them. Raises `UnsupportedError`
+    where the files leave it open which of two lines with different offsets is the folder's.
+    """
+    folders = folders_in(files, "sources")
+    newest = newest_offsets(files) or offsets
+    if not (reads_twice(files, offsets) or reads_twice(files, newest)):
+        return {folder: folder for folder in folders if folder in offsets.by_source}
+    known = lines_of_sources(files, newest, offsets.lines)
+    return {
+        str(number): str(_only(files, number, lines, offsets))
+        for number in sorted(known.reached)
+        if (lines := [line for line in known.of(number) if line < len(offsets.lines)])
+    }
+
+
+def is_read_twice(offsets: Offsets, lines: Mapping[str, str]) -> bool:
+    """Whether one of the sources is certainly read in several places.
+
+    ``lines`` are those that the folders have by these ``offsets``. In a bucket a source that has
+    taken nothing has no folder, so that fewer folders alone say nothing.
+    """
+    if offsets.named:
+        return False
+    own = set(lines.values())
+    others = (file_offset(text) for name, text in offsets.by_source.items() if name not in own)
+    return any(folder != line for folder, line in lines.items()) or any(
+        # What has taken files has a folder: its own, or that of another line.
+        offset is not None and offset >= 0
+        for offset in others
+    )
+
+
+def _only(files: Files, number: int, lines: Sequence[int], offsets: Offsets) -> int:
+    if len({offsets.lines[line] for line in lines}) == 1:
+        return lines[0]
+    raise UnsupportedError(
+        "SM-CHECKPOINT-034",
+        f"the query of {files.location} reads one stream in several places, and which offset is "
+        f"that of sources/{number} cannot be determined",
+        expected="one line of the offset log that fits the source's own log",
+        found=f"lines {' and '.join(str(line + 1) for line in lines)} of its "
+        f"{len(offsets.lines)} sources, with different offsets",
+        next_action="let the query take another file from each of its sources, stop it, and run "
+        "the same command again; a copy of the whole directory of the stopped query is one too",
+        path=files.location,
     )

@@ -39,7 +39,7 @@ else:
                 "rocksdb_version store_folder written_snapshot"
             ),
             "hdfs_state": "SnapshotWriter",
-            "provider": "PROVIDERS StoreReader provider_of row_layout",
             "partition_reader": "snapshot_of",
+            "provider": "PROVIDERS StoreReader provider_of row_layout",
         },
     )

@@ -20,14 +20,15 @@ from statemigrate.checkpoint.rows import RowLayout, Rows, numpy_array
 from statemigrate.checkpoint.stores.changelog import (
     PUT,
     ChangelogRecords,
+    among,
     corrupt,
     end_of_records,
     flat,
+    fold_state,
     read_records,
     records,
 )
 from statemigrate.checkpoint.stores.files import StoreVersion
-from statemigrate.checkpoint.stores.folding import among, fold_state
 from statemigrate.checkpoint.stores.partition_reader import opened, without_checksums
 from statemigrate.files import Files
 

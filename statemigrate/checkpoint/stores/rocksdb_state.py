@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint.rows import Integers, Rows, arrow_array, numpy_array
-from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords
+from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords, among, fold_state
 from statemigrate.checkpoint.stores.files import (
     LARGEST_ZIP,
     SharedFile,
     StoreVersion,
     check_archive,
 )
-from statemigrate.checkpoint.stores.folding import among, fold_state
 from statemigrate.checkpoint.stores.partition_reader import read_changelogs, snapshot_of
 from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, ranges
 from statemigrate.errors import CorruptFileError, UnsupportedError

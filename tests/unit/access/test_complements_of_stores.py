@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from statemigrate.access import DualAccess, DualList
-from statemigrate.complements import Complements
 from statemigrate.deployment import StoredFamily, complement_of, family_name
 from statemigrate.embedded.manifest import PartitionState
 from statemigrate.embedded.partition import Partition, PartitionPaths
 from statemigrate.errors import CheckpointError, TransformError
-from statemigrate.families import MemoryFamily, MemoryListFamily, Source, Span
+from statemigrate.families import Complements, MemoryFamily, MemoryListFamily, Source, Span
 from statemigrate.formats import Struct
 from statemigrate.lenses import Change, add, drop, lens, rename
 from statemigrate.migration import Lineage, Migration

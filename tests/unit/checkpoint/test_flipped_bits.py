@@ -10,7 +10,7 @@ from support.arrow_rows import arrow
 from support.spark_checkpoints import struct
 
 from statemigrate.checkpoint.codecs import compressing
-from statemigrate.checkpoint.logs.settings import (
+from statemigrate.checkpoint.logs.entries import (
     CODEC,
     HDFS_PROVIDER,
     MERGE_OPERATOR,

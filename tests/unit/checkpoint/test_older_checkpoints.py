@@ -3,7 +3,7 @@
 import pytest
 from support.spark_checkpoints import KEY, VALUE, aggregation, logs, put, struct, variables
 
-from statemigrate.checkpoint.logs.settings import AGGREGATION_FORMAT, GROUPS_FORMAT, PARTITIONS
+from statemigrate.checkpoint.logs.entries import AGGREGATION_FORMAT, GROUPS_FORMAT, PARTITIONS
 from statemigrate.checkpoint.operators import known_variables
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2
 from statemigrate.checkpoint.shape import describe

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statemigrate.checkpoint.rows.buffers import Rows
-from statemigrate.checkpoint.stores import folding
+from statemigrate.checkpoint.stores import changelog as changelog_module
 from statemigrate.checkpoint.stores.changelog import (
     DELETE,
     MERGE,
@@ -18,12 +18,12 @@ from statemigrate.checkpoint.stores.changelog import (
     LineageItem,
     SparkChangelogWriter,
     deletions,
+    fold,
     read_changelog,
     records,
     version_of,
 )
 from statemigrate.checkpoint.stores.files import empty_snapshot, read_snapshot
-from statemigrate.checkpoint.stores.folding import fold
 from statemigrate.checkpoint.stores.hdfs_state import SnapshotWriter, read_state_file
 from statemigrate.errors import CorruptFileError, UnsupportedError
 
@@ -80,7 +80,7 @@ def test_the_bytes_are_those_that_spark_writes():
 @given(
     st.lists(CHANGE, max_size=12),
     st.sampled_from([b"", b","]),
-    st.sampled_from([0, 40, folding.WAITING]),
+    st.sampled_from([0, 40, changelog_module.WAITING]),
 )
 def test_changes_fold_to_what_a_dictionary_would_hold(changes, separator, waiting):
     """However often what is there is folded, before the next change comes."""
@@ -94,7 +94,7 @@ def test_changes_fold_to_what_a_dictionary_would_hold(changes, separator, waitin
             expected.setdefault(key, []).append(value)
     files = [changelog(2, each) for each in changes]
     parts = [read_changelog(io.BytesIO(each), "zstd", "x").changes for each in files]
-    with patch.object(folding, "WAITING", waiting):
+    with patch.object(changelog_module, "WAITING", waiting):
         keys, values = fold(chain.from_iterable(parts), separator=separator)
     assert len(keys) == len(expected)
     assert dict(zip(keys.to_list(), values.to_list(), strict=True)) == {

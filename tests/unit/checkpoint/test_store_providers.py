@@ -11,7 +11,7 @@ import pytest
 from support.spark_checkpoints import KEY, VALUE, logs, put
 
 from statemigrate.checkpoint.changes import PartitionChange
-from statemigrate.checkpoint.logs.settings import PARTITIONS, PROVIDER
+from statemigrate.checkpoint.logs.entries import PARTITIONS, PROVIDER
 from statemigrate.checkpoint.operators.metadata import OperatorEntry, StoreEntry
 from statemigrate.checkpoint.operators.schemas import FamilySchema, written_v2
 from statemigrate.checkpoint.operators.shapes import FamilyShape, NoPrefix, StoreShape
@@ -19,9 +19,8 @@ from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.hashing import partition_of
 from statemigrate.checkpoint.rows.wrapping import RowLayout
 from statemigrate.checkpoint.state import CommittedState
-from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords
+from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords, among
 from statemigrate.checkpoint.stores.files import StoredPartition, StoreVersion
-from statemigrate.checkpoint.stores.folding import among
 from statemigrate.checkpoint.stores.provider import PROVIDERS, provider_of
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import LocalFiles

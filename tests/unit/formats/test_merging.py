@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from statemigrate.errors import FormatError
 from statemigrate.formats import Avro, Struct
 from statemigrate.formats.merging import FieldDifference, merge
-from statemigrate.formats.struct_format import struct_from_json
+from statemigrate.formats.stored_formats import struct_from_json
 
 BASE = "id BIGINT, name STRING, total BIGINT, item STRUCT<a: INT, b: INT>, tags ARRAY<STRING>"
 

@@ -27,8 +27,9 @@ from statemigrate.lenses import (
     rename,
     scale,
 )
-from statemigrate.migration import Lineage, Migration, MigrationPath, column_way
-from statemigrate.migration.column_way import FEW, LOADING, ColumnWay
+from statemigrate.migration import Lineage, Migration, MigrationPath
+from statemigrate.migration import path as migration_path
+from statemigrate.migration.path import FEW, LOADING, ColumnWay
 
 
 def one_by_one(path: MigrationPath, old: Format, new: Format, stored: Sequence[bytes]) -> Any:
@@ -41,13 +42,13 @@ def one_by_one(path: MigrationPath, old: Format, new: Format, stored: Sequence[b
 
 @pytest.fixture
 def _loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_way, "LOADING", 0)
+    monkeypatch.setattr(migration_path, "LOADING", 0)
 
 
 @pytest.fixture
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_way, "FEW", 1)
-    monkeypatch.setattr(column_way, "LOADING", 0)
+    monkeypatch.setattr(migration_path, "FEW", 1)
+    monkeypatch.setattr(migration_path, "LOADING", 0)
 
 
 @pytest.mark.long
@@ -120,7 +121,7 @@ def test_lenses_in_a_chain_go_by_columns_up_and_down() -> None:
 
 def test_few_values_are_not_worth_loading_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = False
-    monkeypatch.setattr(column_way, "is_arrow_loaded", lambda: loaded)
+    monkeypatch.setattr(migration_path, "is_arrow_loaded", lambda: loaded)
     path = lineage_of(Change.of(PLAIN, ORDER)).path("base", "r0")
     stored = [ORDER.encode({"id": 1, "n": 2, "t": "x", "at": None, "s": None})] * 1_024
     assert path.columns is not None

@@ -3,7 +3,7 @@
 import json
 import math
 
-from statemigrate.native.query_listener import progress_of
+from statemigrate.native.backfill_listener import progress_of
 
 ID, RUN = "0b1d4a4e-61f5-4d7f-9f0e-1d4bb3a1a001", "0b1d4a4e-61f5-4d7f-9f0e-1d4bb3a1a002"
 

@@ -16,7 +16,7 @@ from statemigrate.errors import StatemigrateError, UnsupportedError
 from statemigrate.formats import Struct
 from statemigrate.formats.examples import made_up_values
 from statemigrate.pages.page_leaves import SPLITTING
-from statemigrate.processor import key_blocks, state_columns
+from statemigrate.processor import batch_processor, state_columns
 
 KEYS = [
     *((None, None), ("", None), ("", 0), ("a\x00", 1), ("a", -1), ("a", 1), ("größer", 2**62)),
@@ -43,8 +43,8 @@ RUN = settings(
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of a few keys, so that a visit has several."""
-    monkeypatch.setattr(key_blocks, "FIRST", 3)
-    monkeypatch.setattr(key_blocks, "MOST", 5)
+    monkeypatch.setattr(batch_processor, "FIRST", 3)
+    monkeypatch.setattr(batch_processor, "MOST", 5)
     # Some blocks have their values as columns, others one by one.
     monkeypatch.setattr(state_columns, "FEW", 3)
 
@@ -151,7 +151,7 @@ def _twin(**options):
 
 
 def test_all_keys_of_a_page_come_in_one_call(monkeypatch):
-    monkeypatch.setattr(key_blocks, "FIRST", 1_000)
+    monkeypatch.setattr(batch_processor, "FIRST", 1_000)
     rows = [(f"key-{n % 40}", n % 40, 0) for n in range(100)]
     of_page = {page: {row[0] for row in rows if page_of(row[:2]) == page} for page in range(3)}
     for row in _twin().run(Counting(), rows):

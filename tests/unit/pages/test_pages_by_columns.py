@@ -17,8 +17,8 @@ from statemigrate.deployment import (
 from statemigrate.errors import TransformError
 from statemigrate.families import Span
 from statemigrate.formats import Struct
-from statemigrate.migration import column_way
-from statemigrate.migration.column_way import ColumnWay
+from statemigrate.migration import path as migration_path
+from statemigrate.migration.path import ColumnWay
 from statemigrate.pages.columns import NEVER, PageId
 from statemigrate.pages.page import Page
 from statemigrate.pages.page_families import PageStores, fingerprint
@@ -64,13 +64,13 @@ def blocks(monkeypatch: Any) -> list[int]:
         found.append(0 if made is None else len(made))
         return made
 
-    monkeypatch.setattr(column_way, "LOADING", 0)
+    monkeypatch.setattr(migration_path, "LOADING", 0)
     monkeypatch.setattr(ColumnWay, "bytes_of", counted)
     return found
 
 
 def migrated(monkeypatch: Any, few: int, unfit: Any, newer: Any, **how: Any) -> tuple[Any, ...]:
-    monkeypatch.setattr(column_way, "FEW", few)
+    monkeypatch.setattr(migration_path, "FEW", few)
     opened = stores(**how)
     found = seeded(unfit, newer, 500 if how.get("life") else NEVER)
     opened.turn(found, 0)

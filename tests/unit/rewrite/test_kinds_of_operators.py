@@ -18,8 +18,7 @@ from statemigrate.checkpoint.operators.shapes import (
 )
 from statemigrate.errors import StatemigrateError
 from statemigrate.meaning.type_changes import compare_operators
-from statemigrate.rewrite.plan_document import plan_document
-from statemigrate.rewrite.rewrite_plan import make_plan
+from statemigrate.rewrite.rewrite_plan import make_plan, plan_document
 
 KEY = struct("k STRING, w STRUCT<start: TIMESTAMP, end: TIMESTAMP>")
 SESSION_KEY = struct("k STRING, sessionStartTime TIMESTAMP")

@@ -6,8 +6,7 @@ import pytest
 from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 from support.object_store import MemoryFiles
 
-from statemigrate.checkpoint.logs.entries import CommitEntry
-from statemigrate.checkpoint.logs.settings import PROVIDER, ROCKSDB_PROVIDER
+from statemigrate.checkpoint.logs.entries import PROVIDER, ROCKSDB_PROVIDER, CommitEntry
 from statemigrate.rewrite.operator import copied_operators
 from statemigrate.rewrite.questions import RewriteAnswers
 from statemigrate.rewrite.rewrite_plan import make_plan

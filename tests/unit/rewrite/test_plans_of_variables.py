@@ -27,9 +27,8 @@ from statemigrate.rewrite.family_plans import (
     ScriptedRows,
     TimeoutFamily,
 )
-from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.rewrite_plan import make_plan
+from statemigrate.rewrite.rewrite_plan import make_plan, plan_document
 from statemigrate.rewrite.script_ways import RewriteScripts, StoreScripts
 from statemigrate.rewrite.sources import RewriteOptions
 from statemigrate.rewrite.window_columns import NewWindows, changed_keys

@@ -6,9 +6,8 @@ import pytest
 from rewrite_shapes import aggregation, buffers, checkpoint, operator, struct
 
 from statemigrate.errors import RewriteError
-from statemigrate.rewrite.plan_document import plan_document
 from statemigrate.rewrite.questions import RewriteAnswers
-from statemigrate.rewrite.rewrite_plan import make_plan
+from statemigrate.rewrite.rewrite_plan import make_plan, plan_document
 from statemigrate.rewrite.sources import RewriteOptions
 
 KEY = struct("k STRING")

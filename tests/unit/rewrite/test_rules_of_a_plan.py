@@ -9,7 +9,7 @@ from statemigrate.cli.plan_command import sarif_of
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.configuration import Configuration, ConfigurationError, configured
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, PlanItem
-from statemigrate.meaning.rules import RULES, with_levels
+from statemigrate.meaning.plan_items import RULES, with_levels
 from statemigrate.rewrite import OperatorFact
 
 FILTER = PlanItem("aggregation-0 filter", "unnoticed", "another one", rule="filter")

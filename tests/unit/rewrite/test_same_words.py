@@ -3,7 +3,7 @@
 import pytest
 
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code
-from statemigrate.meaning.same_words import in_one_order
+from statemigrate.meaning.changes import in_one_order
 from statemigrate.rewrite.probe_facts import OperatorFact
 from statemigrate.rewrite.windows import KeyMeaning
 

@@ -4,7 +4,7 @@ import pytest
 from support.offset_logs import METADATA, checkpoint, put
 from support.source_logs import KINDS, file_log, source_files
 
-from statemigrate.checkpoint.logs.folders import is_read_twice, lines_of_folders
+from statemigrate.checkpoint.logs.entries import is_read_twice, lines_of_folders
 from statemigrate.checkpoint.logs.offsets import SourceLines, SourceLog, parse_offsets
 from statemigrate.errors import UnsupportedError
 from statemigrate.files.open import open_files

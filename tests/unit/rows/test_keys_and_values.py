@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statemigrate.checkpoint.logs.settings import (
+from statemigrate.checkpoint.logs.entries import (
     HDFS_PROVIDER,
     MERGE_OPERATOR,
     PROVIDER,
