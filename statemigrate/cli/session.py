@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def local_session(master: str | None = None) -> Iterator[SparkSession]:
     ``PYSPARK_SUBMIT_ARGS`` are the places for a remote file system's settings, or more memory.
     ``spark`` of the project's configuration comes before them. Of itself Spark says nothing, unless
     its logging is configured there or ``--debug`` asks for it.
-    Raises `StatemigrateError` where there is no Java that Spark runs on.
+    Raises `StatemigrateError` where there is no Java that Spark runs on, and for a setting in the
+    configuration whose value Spark refuses.
     """
     from pyspark.sql import SparkSession
 
@@ -116,12 +118,36 @@ def _started(master: str | None) -> SparkSession:
     if is_quiet():
         settings |= quiet_settings()
         start_java(settings)
-    settings |= configuration().spark
+    given = configuration().spark
+    settings |= given
     builder = SparkSession.builder.master(master or "local[*]").appName("statemigrate")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    _check_settings(session, given)
     if master is None and "PYSPARK_PYTHON" not in os.environ:
         # Only spark-submit reads the setting of that name.
         session.sparkContext.pythonExec = sys.executable
     return session
+
+
+def _check_settings(session: SparkSession, given: Mapping[str, str]) -> None:
+    """Stop the session if Spark refuses a value. Spark compares them when one is asked for."""
+    from pyspark.errors import IllegalArgumentException
+
+    from statemigrate.configuration import ConfigurationError, project_folder
+
+    try:
+        for name in given:
+            session.conf.get(name)
+    except IllegalArgumentException as error:
+        session.stop()
+        refused, _, _ = str(error).partition("\n")
+        raise ConfigurationError(
+            "SM-CONFIG-014",
+            "Spark does not take the settings of this project",
+            expected="values that Spark takes, in `spark` of the configuration",
+            found=refused,
+            next_action="correct the value",
+            path=str(project_folder(Path.cwd())),
+        ) from error

@@ -173,7 +173,7 @@ class ComparedPages:
     @property
     def is_refused(self) -> bool:
         """Whether `rewrite` refuses one of the changes, as its stores have complements."""
-        return any(map(self._complements, self.changes))
+        return any(map(self._complements, (*self.changes, *self.through_variables)))
 
     def _complements(self, change: PagesChange) -> tuple[str, ...]:
         """The stores of an operator whose pages change, of those that have complements."""
@@ -185,6 +185,13 @@ class ComparedPages:
         """What becomes of pages, and of the stores in them."""
         for change in self.changes:
             yield _item(change, self._complements(change))
+        changed = {each.operator.number for each in self.changes}
+        for change in self.through_variables:
+            complements = self._complements(change)
+            if complements and change.operator.number not in changed:
+                text = "a rewrite takes its state out of its pages and into them again"
+                text += _left_out(complements)
+                yield PlanItem(change.name, "cannot", text, operator_name(change.operator))
         for pair in self.pairs.values():
             yield from pair.items(lineages)
 
@@ -207,11 +214,16 @@ def _item(change: PagesChange, complements: Sequence[str]) -> PlanItem:
     text = f"the checkpoint has the state in {change.found}, and the code in {change.wanted}: {end}"
     if not complements:
         return PlanItem(change.name, "rewrite", text, operator_name(change.operator))
-    text += (
+    return PlanItem(
+        change.name, "cannot", text + _left_out(complements), operator_name(change.operator)
+    )
+
+
+def _left_out(complements: Sequence[str]) -> str:
+    return (
         f". The complements of {', '.join(complements)} do not come along in a rewrite: leave the "
         "code as it is, or run the old code once with migrated(..., complement=False)"
     )
-    return PlanItem(change.name, "cannot", text, operator_name(change.operator))
 
 
 # The rewrites that pages need, as steps.

@@ -185,11 +185,11 @@ def preview(  # noqa: PLR0913 - all but the first by name
         compare_checksums(bundle)
     state = StateOptions(migrations, targets or {}, stores or {}, session)
     if save is not None:
-        rows = BundleRows(session, Mask.of(mask), _sample(sample, sample_by))
+        rows = BundleRows(session, Mask.of(mask, stores), _sample(sample, sample_by))
         return _saved(Path(save), material, target, state, max_bytes, rows)
     with workspace("statemigrate-preview-") as folder:
         given = RewriteGiven(options, answers)
-        hidden = Mask.of(mask)
+        hidden = Mask.of(mask, stores)
         runs = PreviewRuns(material, target, state, session, folder, progress, given, hidden)
         found, begun = runs.made(runs.begun(), expectations)
         shown = found.masked(hidden, stores)
@@ -239,7 +239,10 @@ def _material(
 
 
 def _with_settings(history: History, files: Files) -> History:
-    return replace(history, settings=settings_at(files, history.before.number))
+    # A query may have been guarded since: its first record is then one of a later start.
+    batches = (history.before.number, history.batches[-1].number)
+    found = next(filter(None, (settings_at(files, each) for each in batches)), {})
+    return replace(history, settings=found)
 
 
 def _material_after(material: Material, batch: int, openers: Mapping[str, Opener]) -> Material:

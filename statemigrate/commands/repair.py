@@ -150,6 +150,12 @@ class _Damaged:
                 f"{done.compared} of {done.partitions} partitions could be read of the damaged "
                 "state, and are equal"
             )
+        elif done.time_zone is not None:
+            did.append(
+                "the batches had the settings of this session, such as the time zone "
+                f"{done.time_zone}: no record says with which ones the query ran, and no partition "
+                "of the damaged state could be read and compared"
+            )
         action = f"start the query on {done.fork.new}: it goes on after batch {self.damage.batch}"
         return self._repair(action, is_done=True, did=tuple(did))
 

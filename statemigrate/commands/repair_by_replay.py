@@ -24,6 +24,7 @@ from statemigrate.commands.preview_code import CodeReader
 from statemigrate.commands.preview_runs import Material, StateOptions
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import open_files
+from statemigrate.meaning import recorded_meaning
 from statemigrate.native import OffsetLog, require_stopped, session_of
 from statemigrate.preview import (
     Replayed,
@@ -34,7 +35,7 @@ from statemigrate.preview import (
     start_fork,
     workspace,
 )
-from statemigrate.rewrite import Fork, check_stopped, fork_with_state
+from statemigrate.rewrite import ZONE, Fork, check_stopped, fork_with_state
 from statemigrate.state import Project
 
 if TYPE_CHECKING:
@@ -46,12 +47,13 @@ class RepairedState:
     """A checkpoint that was made with state that was computed again.
 
     Of ``partitions`` partitions, as many as ``compared`` could also be read of the damaged state,
-    and are equal.
+    and are equal. ``time_zone`` is that of the session, where no record has the query's settings.
     """
 
     fork: Fork
     partitions: int
     compared: int
+    time_zone: str | None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,9 @@ class ReplayRepair:
             compared = self._compared(hashes)
             check = partial(require_state, target, self.damage.batch, hashes)
             fork = fork_with_state(files, computed, target, self.damage.batch, check)
-        return RepairedState(fork, len(hashes), compared)
+        is_recorded = recorded_meaning(files, self.damage.batch) is not None
+        zone = None if is_recorded else session.conf.get(ZONE)
+        return RepairedState(fork, len(hashes), compared, zone)
 
     def _runs(
         self, material: Material, folder: Path, session: SparkSession

@@ -59,9 +59,14 @@ class Mask:
     is_shared: bool = False
 
     @classmethod
-    def of(cls, names: Iterable[str]) -> Self:
-        """The mask of some columns, with this process's secret."""
-        found = frozenset(each.casefold() for each in names)
+    def of(cls, names: Iterable[str], stores: Mapping[str, str] | None = None) -> Self:
+        """The mask of some columns, with this process's secret.
+
+        ``stores`` has the engine's names of stores by those that the project gives them. A column
+        named with the latter is masked as the engine calls it.
+        """
+        engine = {given.casefold(): own for given, own in (stores or {}).items()}
+        found = frozenset(_of_engine(each.casefold(), engine) for each in names)
         secret = _secret(os.environ.get(MASK_KEY, "")) if found else b""
         return cls(found, secret, is_shared=isinstance(names, SharedMask))
 
@@ -132,6 +137,11 @@ class Mask:
         if kind.get("type") == "struct":
             return any(self._covers(each, places) for each in kind["fields"])
         return any(self._covers_type(kind.get(part), places) for part in _PARTS)
+
+
+def _of_engine(name: str, stores: Mapping[str, str]) -> str:
+    store, dot, column = name.partition(".")
+    return f"{stores[store]}.{column}".casefold() if dot and store in stores else name
 
 
 def columns_in(kind: Any, place: str) -> Iterator[NamedColumn]:

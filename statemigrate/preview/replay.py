@@ -28,7 +28,7 @@ from statemigrate.checkpoint.logs import (
 )
 from statemigrate.checkpoint.operators import operator_files
 from statemigrate.deployment import Copy, running_on_copy
-from statemigrate.errors import CodeError, StatemigrateError
+from statemigrate.errors import CheckpointError, CodeError, StatemigrateError
 from statemigrate.files import Files, open_files
 from statemigrate.native import class_of_any_release, uri_of
 from statemigrate.preview.history import History
@@ -307,7 +307,11 @@ def _one_file_each(recorded: RecordedInput, history: History, folder: Path) -> R
 def _session(spark: SparkSession, history: History) -> SparkSession:
     """A session with the settings of the given one, else the query's, and those of a replay."""
     session = spark.newSession()
-    for name, value in {**history.settings, **spark.conf.getAll}.items():
+    given = spark.conf.getAll
+    _set_recorded(
+        session, {name: each for name, each in history.settings.items() if name not in given}
+    )
+    for name, value in given.items():
         if session.conf.isModifiable(name):
             session.conf.set(name, value)
     for name, value in _SETTINGS.items():
@@ -318,6 +322,26 @@ def _session(spark: SparkSession, history: History) -> SparkSession:
     if manager is not None:
         session.conf.set(_FILE_MANAGER, manager.getName())
     return session
+
+
+def _set_recorded(session: SparkSession, recorded: Mapping[str, str]) -> None:
+    from pyspark.errors import IllegalArgumentException
+
+    for name, value in recorded.items():
+        try:
+            if session.conf.isModifiable(name):
+                session.conf.set(name, value)
+        except IllegalArgumentException as error:
+            refused, _, _ = str(error).partition("\n")
+            raise CheckpointError(
+                "SM-PREVIEW-039",
+                f"the record of the query's settings has a value of {name} that Spark refuses",
+                expected="a value with which the query can have run",
+                found=refused,
+                next_action=f"set {name} in [tool.statemigrate.spark], or in your session; a "
+                "setting there counts in place of the recorded one",
+                setting=name,
+            ) from error
 
 
 def _called(

@@ -182,6 +182,7 @@ def test_a_query_of_two_sources_and_one_batch(story, killed):
 
 
 @pytest.mark.skipif(spark_version() < (4, 3), reason="Spark keeps the names of sources from 4.3 on")
+@pytest.mark.long(weight=1 / 3)
 def test_a_query_with_named_sources_needs_nothing(story):
     spark = story.pipeline.spark
     spark.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")

@@ -30,6 +30,7 @@ def test_a_read_migrates_too(deployments):
     assert deployments.stored() == envelopes(deployments.expected)
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_reads_leave_values_where_they_are_when_told_so(deployments):
     deployments.process(CENTS, batch("first", range(8)))
     deployments.run(AMOUNTS, batch(LOOK, range(8)), write_on_read=False)
@@ -71,6 +72,7 @@ def test_a_decorated_function_travels_without_its_scripts(deployments, scripts):
     assert deployments.stored() == envelopes(deployments.expected)
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_the_default_state_store_will_do(deployments, spark):
     provider = "spark.sql.streaming.stateStore.providerClass"
     rocksdb = spark.conf.get(provider)

@@ -123,6 +123,58 @@ def test_new_code_has_the_complements_or_is_asked_about_them(
     life.check(NEW)
 
 
+class ExpiringLots(NewLots):
+    """The same lots, each of which expires."""
+
+    def init(self, handle: Any) -> None:
+        self.names = list(self.fields.values())
+        ddl = ", ".join(f"{name} STRING" for name in self.names)
+        self.lots = handle.getValueState("lots", ddl, ttlDurationMs=3_600_000)
+
+
+def deployed_expiring(events: Any) -> Any:
+    """Code on pages whose values expire."""
+    code = migrated(
+        ExpiringLots(), migrations=SETTINGS["folder"], complement=SETTINGS["complement"]
+    )
+    return paged(
+        events,
+        by=["key"],
+        processor=code,
+        output=OUTPUT,
+        checkpoint=SETTINGS["checkpoint"],
+        pages=3,
+        timeMode="ProcessingTime",
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("complement", [True, False])
+def test_a_time_to_live_comes_to_values_in_pages_only_without_complements(
+    spark: Any, scripts: Any, tmp_path: Any, complement: bool
+) -> None:
+    folder = scripts.write(amounts=SCRIPT)
+    life = _Life(spark, folder, tmp_path / "pipeline", PagedPipeline)
+    if not complement:
+        life.run(life.code(NEW, complement=False), NEW, 1)
+    SETTINGS.update(folder=folder, complement=complement, checkpoint=life.pipeline.checkpoint)
+    code = "test_complements_in_rewrites:deployed_expiring"
+    target = NewCode(code, {"events": ROWS}, mode="update")
+    found = plan(life.pipeline.checkpoint, target=target, migrations=folder, spark=spark)
+    verdicts = {each.name: each.verdict for each in found.items}
+    assert verdicts["lots time to live"] == "rewrite"
+    pages = [name for name, verdict in verdicts.items() if verdict == "cannot"]
+    commands = [each.command for each in found.steps if "statemigrate rewrite" in each.command]
+    if complement:
+        (name,) = pages
+        assert name.endswith(" pages")
+        assert commands == []
+        assert found.steps[0].text.startswith(f"Decide about {name}")
+    else:
+        assert pages == []
+        assert len(commands) > 2
+
+
 @pytest.mark.long
 def test_pages_do_not_take_complements_of_variables(life: _Life, tmp_path: Any) -> None:
     options, new = RewriteOptions(pages=3), tmp_path / "new"

@@ -252,6 +252,7 @@ def test_every_element_of_a_migrated_list_keeps_its_time(
     }
 
 
+@pytest.mark.long
 def test_a_time_to_live_that_comes_or_goes_is_refused(expiring, stopped_without):
     with pytest.raises(StartupError, match="differ in time to live"):
         expiring.result(CentsTally())

@@ -141,6 +141,18 @@ def test_a_name_that_no_column_has_and_a_type_without_pseudonyms_are_refused(spa
     assert (error.code, error.data["column"]) == ("SM-PREVIEW-025", "source 0.at")
 
 
+def test_a_column_may_be_named_with_the_name_that_the_project_gives_its_store(spark, tmp_path):
+    query = query_of(spark, tmp_path, code.windows, "update", 1)
+    given = {"mask": ["email", "card", "Spending.max"], "stores": {"spending": "aggregation-0"}}
+    query.save(tmp_path / "bundle", **given)
+    masked = open_bundle(tmp_path / "bundle").masked
+    assert "aggregation-0.max" in masked
+    assert query.preview(code.windows, old=False, **given).is_expected
+    (tmp_path / "other").mkdir()
+    error = refused(query, tmp_path / "other" / "bundle", **{**given, "stores": {}})
+    assert (error.code, error.data["column"]) == ("SM-PREVIEW-030", "spending.max")
+
+
 def test_a_preview_refuses_a_mask_that_no_column_has(spark, tmp_path):
     query = query_of(spark, tmp_path, code.windows, "update", 1)
     rightly = ["EMAIL", "source 0.to.no", "aggregation-0.max", "output.total", "at"]

@@ -144,7 +144,7 @@ def test_a_remote_checkpoint_whose_connector_is_missing(spark, pipeline):
     refused(StorageError, start, "s3://bucket/checkpoint", "org.apache.hadoop:hadoop-aws", "s3a://")
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("version", [pytest.param(0, marks=pytest.mark.long(weight=1 / 3)), 1])
 def test_a_query_that_is_set_back_runs_its_batches_again(pipeline, version):
     before = pipeline.stored()
     found = repair(str(pipeline.checkpoint), back_to=version, apply=True)

@@ -109,6 +109,7 @@ class RaisingExporter(MetricExporter):
         pass
 
 
+@pytest.mark.long(weight=1 / 3)
 def test_an_exporter_that_raises_does_not_stop_the_query(pipeline, scripts, old_state, caplog):
     exporter = RaisingExporter()
     provider = MeterProvider([PeriodicExportingMetricReader(exporter, 50)])

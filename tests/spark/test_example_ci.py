@@ -75,6 +75,7 @@ def test_scripts_and_code_are_in_order(code, checkpoint):
     assert (done.returncode, done.stdout) == (0, "1 script of 1 store is in order\n"), done.stderr
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_the_stored_state_migrates(code, checkpoint):
     dry_run, status = commands("state")
     done = run(dry_run, code, checkpoint)

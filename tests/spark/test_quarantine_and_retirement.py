@@ -87,6 +87,7 @@ def test_a_drained_family_is_gone_from_manifest_and_database(pipeline, scripts, 
     assert pipeline.deploy(migrated(AmountsTally(), migrations=scripts.write())) == []
 
 
+@pytest.mark.long(weight=1 / 4)
 def test_a_drained_family_stays_when_it_is_not_to_be_retired(pipeline, scripts, expected):
     code = migrated(AmountsTally(), migrations=scripts.write())
     progress = pipeline.deploy(code, retire_drained=False)

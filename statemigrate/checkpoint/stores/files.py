@@ -71,18 +71,30 @@ class Snapshot:
     internal: frozenset[str] = frozenset()
 
 
+_WRONG = (
+    ValueError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What `zipfile` raises for a zip that is damaged, or that it does not understand."""
+
+
 def read_snapshot(source: BinaryIO, path: str) -> Snapshot:
     """What a zip says of itself; ``path`` is for messages. Raises `CorruptFileError`."""
     # Changelogs are Arrow's, which takes a while to load.
     from statemigrate.checkpoint.stores.changelog import corrupt
 
     try:
-        with zipfile.ZipFile(source) as archive, archive.open("metadata") as file:
-            data = file.read(_LARGEST + 1)
+        with zipfile.ZipFile(source) as archive:
+            _check_methods(archive)
+            with archive.open("metadata") as file:
+                data = file.read(_LARGEST + 1)
         return _parsed(data)
-    except (ValueError, KeyError, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise corrupt(path, error) from error
-    except zipfile.BadZipFile as error:
+    except (KeyError, *_WRONG) as error:
         raise corrupt(path, error) from error
 
 
@@ -95,17 +107,17 @@ def check_archive(source: BinaryIO, path: str) -> None:
 
     try:
         with zipfile.ZipFile(source) as archive:
+            _check_methods(archive)
             _check_files(archive)
-    except (
-        ValueError,
-        EOFError,
-        OSError,
-        NotImplementedError,
-        RuntimeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except _WRONG as error:
         raise corrupt(path, error) from error
+
+
+def _check_methods(archive: zipfile.ZipFile) -> None:
+    """Raise ValueError for a file that Java would not have packed so: each library has errors."""
+    for each in archive.infolist():
+        if each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{each.filename[:100]!r} is packed by method {each.compress_type}")
 
 
 def _check_files(archive: zipfile.ZipFile) -> None:

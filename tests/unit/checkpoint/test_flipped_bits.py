@@ -4,6 +4,7 @@ The files have what hides damage best: records that later ones replace or delete
 """
 
 import io
+import zipfile
 
 import pytest
 from support.arrow_rows import arrow
@@ -31,7 +32,14 @@ from statemigrate.checkpoint.stores.changelog import (
     end_of_records,
     records,
 )
-from statemigrate.checkpoint.stores.files import StoreVersion
+from statemigrate.checkpoint.stores.files import (
+    SharedFile,
+    Snapshot,
+    StoreVersion,
+    check_archive,
+    read_snapshot,
+    written_snapshot,
+)
 from statemigrate.checkpoint.stores.hdfs_state import HdfsState
 from statemigrate.checkpoint.stores.rocksdb_state import RocksDBState
 from statemigrate.errors import CorruptFileError, UnsupportedError
@@ -174,3 +182,29 @@ def test_a_deletion_too_short_for_a_checksum_is_named(tmp_path):
 def test_without_checksums_a_deletion_is_its_key(tmp_path):
     store = Store(tmp_path, RowLayout(False))
     assert store.read(store.compressed(store.content(HISTORY))) == LEFT
+
+
+def test_a_snapshot_with_a_flipped_bit_is_read_or_refused_by_name():
+    """Its list of files is compressed, so that a bit may be what the end of a block is found by."""
+    whole = written_snapshot(Snapshot((SharedFile("1.sst", "000001.sst", 90),), 3), {})
+    assert read_snapshot(io.BytesIO(whole), "1.zip").keys == 3
+    refused = 0
+    for bit in range(len(whole) * 8):
+        data = bytearray(whole)
+        data[bit // 8] ^= 1 << bit % 8
+        try:
+            read_snapshot(io.BytesIO(bytes(data)), "1.zip")
+        except CorruptFileError:
+            refused += 1
+    assert refused > len(whole)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_snapshot_packed_as_spark_packs_none_is_refused_by_name(method):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", method) as archive:
+        archive.writestr("metadata", 'v1\n{"sstFiles":[],"numKeys":0}')
+    for read in (read_snapshot, check_archive):
+        packed.seek(0)
+        with pytest.raises(CorruptFileError, match=f"packed by method {method}"):
+            read(packed, "1.zip")

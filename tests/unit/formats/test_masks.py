@@ -72,3 +72,10 @@ def test_what_several_checkpoints_mask_need_not_be_in_each(caplog):
         Mask.of(names).require_columns(columns_in(VALUE, "orders"))
     (record,) = caplog.records
     assert "card, iban" in record.getMessage()
+
+
+def test_a_name_that_begins_with_a_store_s_name_in_the_project_is_the_engine_s():
+    found = Mask.of(["Spending.Max", "other.max", "spending"], {"spending": "aggregation-0"})
+    assert found.names == {"aggregation-0.max", "other.max", "spending"}
+    assert found.hides("max", ["aggregation-0"])
+    assert not found.hides("max", ["aggregation-1"])
