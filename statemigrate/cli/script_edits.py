@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from statemigrate.commands.rebase import Rebase
     from statemigrate.commands.squash import Squash
     from statemigrate.inspect import Unequal
-    from statemigrate.scripts import RebasedScript
 
 
 def rebase(
@@ -41,9 +40,9 @@ def _print_rebase(found: Rebase) -> None:
         style="bold",
     )
     for each in found.scripts:
+        path = str(each.path)
         screen.print()
-        for line in _difference(each):
-            screen.print(visible(line), style=_STYLES.get(line[:1]), soft_wrap=True)
+        _print_difference((each.before, path), (each.text, path), lines_around=1)
     screen.print()
     for text in found.questions:
         screen.print(f"? {visible(text)}", style="yellow")
@@ -53,10 +52,15 @@ def _print_rebase(found: Rebase) -> None:
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def _difference(script: RebasedScript) -> list[str]:
-    lines = (script.before.split("\n"), script.text.split("\n"))
-    path = str(script.path)
-    return list(unified_diff(*lines, path, path, lineterm="", n=1))
+def _print_difference(
+    before: tuple[str, str], after: tuple[str, str], lines_around: int = 3
+) -> None:
+    """Print how one text differs from another, each with the name of its file."""
+    (old, old_name), (new, new_name) = before, after
+    lines = (old.split("\n"), new.split("\n"))
+    screen = console()
+    for line in unified_diff(*lines, old_name, new_name, lineterm="", n=lines_around):
+        screen.print(visible(line), style=_STYLES.get(line[:1]), soft_wrap=True)
 
 
 def squash(
@@ -126,15 +130,8 @@ def declare_lenses(
 def _print_edit(found: LensEdit) -> None:
     screen = console()
     if found.text is not None:
-        lines = unified_diff(
-            found.before.split("\n"),
-            found.text.split("\n"),
-            str(found.path),
-            f"{found.path} with lenses",
-            lineterm="",
-        )
-        for line in lines:
-            screen.print(visible(line), style=_STYLES.get(line[:1]), soft_wrap=True)
+        path = str(found.path)
+        _print_difference((found.before, path), (found.text, f"{path} with lenses"))
         screen.print()
         screen.print(_equal(found))
     for name, why in found.open_fields.items():

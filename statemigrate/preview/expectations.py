@@ -1,6 +1,6 @@
 """What a project expects of a preview: ``[tool.statemigrate.preview]`` in its pyproject.toml.
 
-A field may have a Python expression over ``old`` and ``new``, of which only harmless syntax is run.
+A field may have a Python expression over ``old`` and ``new``. Only harmless syntax may be in it.
 """
 
 from __future__ import annotations
