@@ -24,6 +24,7 @@ from benchmarks import (
     previews,
     rewrites,
     sharing,
+    shuffling,
     sizes,
     state_rows,
     state_tables,
@@ -51,11 +52,13 @@ _FULL = {
     "batches": peers.batches,
     "small_batches": peers.small_batches,
     "cluster": cluster.measure,
+    "shuffling": shuffling.measure,
 }
 # What needs an environment of its own, or many gigabytes, is measured when it is named.
 _NAMED = {
     "peers": peers.measure,
     "records": peers.records,
+    "backfills": peers.backfills,
     "commands": commands.measure,
 }
 _QUICK = {
@@ -81,10 +84,12 @@ _QUICK = {
     "batches": lambda: peers.batches(20_000, 2),
     "small_batches": lambda: peers.small_batches(5_000, 100, 2),
     "cluster": lambda: cluster.measure(5_000, 20, 2),
+    "shuffling": lambda: shuffling.measure(2_000, 1),
 }
 _NAMED_QUICK = {
     "peers": lambda: peers.measure(20_000, 50_000, 1),
     "records": lambda: peers.records(2_000, 1),
+    "backfills": lambda: peers.backfills(5_000, 1),
     "commands": lambda: commands.measure(40_000, 2),
 }
 

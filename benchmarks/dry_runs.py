@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ from typing import Any
 from benchmarks.backfilling import bare_loop, peak_of_this_process
 from benchmarks.engines import session
 from benchmarks.measuring import Result, median_ratio, seconds
-from benchmarks.states import NEW, OLD, OLD_FAMILY, filled, place
+from benchmarks.states import NEW, OLD, OLD_FAMILY, filled, old_item, place
 from statemigrate import dry_run
-from statemigrate.deployment import StoredStore
+from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.layout import Layout
-from statemigrate.embedded.manifest import Manifest, PartitionState
+from statemigrate.embedded.manifest import Manifest
 from statemigrate.embedded.partition import PartitionPaths
 from statemigrate.embedded.versions import publish_manifest
+from statemigrate.formats import Value
 
 _PARTITIONS = 4
 _WANTED = 100_000
@@ -60,22 +62,33 @@ def measure(records: int = 1_000_000, rounds: int = 3, keys: int = 200_000) -> l
 
 @contextmanager
 def checkpoint(records: int) -> Iterator[Path]:
-    """A stopped embedded query's checkpoint and, beside it, its scripts."""
+    """A stopped embedded query's checkpoint of items and, next to it, their script."""
+    with stored_values(records, OLD_FAMILY, old_item, _SCRIPT, _PARTITIONS) as folder:
+        yield folder
+
+
+@contextmanager
+def stored_values(
+    count: int,
+    family: StoredFamily,
+    value: Callable[[int], Value],
+    script: str,
+    partitions: int,
+) -> Iterator[Path]:
+    """A stopped embedded query's checkpoint with so many values and, next to it, a script."""
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:
         layout = Layout.of(Path(folder) / "checkpoint")
-        states = [_partition(layout, n, records // _PARTITIONS) for n in range(_PARTITIONS)]
-        stores = {"items": StoredStore("value", (OLD_FAMILY,))}
+        states = []
+        for number in range(partitions):
+            at = PartitionPaths(number, layout.partition(number), Path(folder) / "copy")
+            states.append(filled(at, family, count // partitions, value))
+            shutil.rmtree(at.working)
+        stores = {family.name: StoredStore("value", (family,))}
         publish_manifest(layout, Manifest(0, _KEY, tuple(states), stores, {}))
         (layout.checkpoint / "commits").mkdir()
         (layout.checkpoint / "commits" / "0").touch()
-        write_scripts(Path(folder) / "migrations", _SCRIPT)
+        write_scripts(Path(folder) / "migrations", script)
         yield Path(folder)
-
-
-def _partition(layout: Layout, number: int, records: int) -> PartitionState:
-    with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as working:
-        at = PartitionPaths(number, layout.partition(number), Path(working) / "copy")
-        return filled(at, OLD_FAMILY, records)
 
 
 def write_scripts(directory: Path, text: str) -> None:

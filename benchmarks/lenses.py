@@ -6,12 +6,13 @@ those that one writes: a new dict, with what stays named field by field.
 
 from __future__ import annotations
 
+import inspect
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.measuring import Result, in_turn, median_ratio
 from benchmarks.records import KINDS, RecordKind, Value, least
@@ -46,14 +47,37 @@ from statemigrate.state.protocol import Block
 _SCRIPTS = 30
 _BLOCK = 4_096
 _CENTS = Decimal("0.01")
-_ORDER = lens(
-    rename("session", "visit"),
-    move("email", "contact.email"),
-    scale("updated", 3),
-    cast("items", "BIGINT"),
-    drop("note"),
-    add("seen", "TIMESTAMP"),
-)
+ORDERS = StoredFamily("orders", "base", Struct(KINDS[1].ddl))
+_SCRIPT = '''"""Contacts of orders."""
+from __future__ import annotations
+from decimal import Decimal
+from statemigrate.formats import Struct
+from statemigrate.lenses import add, cast, drop, lens, move, rename, scale
+
+revision = "000000000001"
+down_revision = None
+branch_labels = ("orders",)
+store = "orders"
+old = Struct({old!r})
+new = Struct({new!r})
+
+
+{source}
+
+{last}
+'''
+
+
+def order_lens() -> LensChain:
+    """What is done to an order: other names and types, one field less, one more."""
+    return lens(
+        rename("session", "visit"),
+        move("email", "contact.email"),
+        scale("updated", 3),
+        cast("items", "BIGINT"),
+        drop("note"),
+        add("seen", "TIMESTAMP"),
+    )
 
 
 def measure(values: int = 20_000, rounds: int = 5, rows: int = 1_000_000) -> list[Result]:
@@ -63,8 +87,8 @@ def measure(values: int = 20_000, rounds: int = 5, rows: int = 1_000_000) -> lis
         _by_hand(small, lens(rename("name", "title"), scale("n", 2)), _small, values, rounds),
         _by_hand(
             order,
-            _ORDER,
-            _order,
+            order_lens(),
+            order_by_hand,
             values,
             rounds,
         ),
@@ -86,7 +110,8 @@ def _small(value: Value) -> Value:
     }
 
 
-def _order(value: Value) -> Value:
+def order_by_hand(value: Value) -> Value:
+    """What `order_lens` makes of an order, as one writes it."""
     updated = value["updated"]
     return {
         "order_id": value["order_id"],
@@ -110,6 +135,17 @@ def _order(value: Value) -> Value:
         "contact": {"email": value["email"]},
         "seen": None,
     }
+
+
+def order_script(way: Literal["hand", "lens"]) -> str:
+    """A script that does it, with a function or with a lens."""
+    written = order_by_hand if way == "hand" else order_lens
+    change = Change.of(order_lens(), Struct(KINDS[1].ddl))
+    assert isinstance(change.new, Struct)
+    last = "upgrade = order_by_hand" if way == "hand" else "change = order_lens()"
+    return _SCRIPT.format(
+        old=KINDS[1].ddl, new=change.new.ddl, source=inspect.getsource(written), last=last
+    )
 
 
 def _by_hand(
@@ -194,7 +230,7 @@ def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
 
 
 def _one_script(kind: RecordKind) -> tuple[Change, Lineage]:
-    change = Change.of(_ORDER, Struct(kind.ddl))
+    change = Change.of(order_lens(), Struct(kind.ddl))
     return change, Lineage.build("orders", [_script(change)])
 
 
@@ -229,7 +265,7 @@ def _by_columns(kind: RecordKind, count: int, rounds: int) -> Result:
 
 def _dry_run(kind: RecordKind, count: int, rounds: int) -> Result:
     """The trial of values that are read already, each with its way back and its laws."""
-    change = Change.of(LensChain(_ORDER.lenses[:4]), Struct(kind.ddl))
+    change = Change.of(LensChain(order_lens().lenses[:4]), Struct(kind.ddl))
     lineage = Lineage.build("orders", [_script(change, 0)])
     path, back = lineage.path("base", "r0"), lineage.path("r0", "base")
     stored = [change.old.encode(kind.value(number)) for number in range(count)]

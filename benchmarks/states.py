@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -78,11 +78,17 @@ def place() -> Iterator[PartitionPaths]:
         yield PartitionPaths(0, Path(folder) / "durable", Path(folder) / "working")
 
 
-def filled(at: PartitionPaths, family: StoredFamily, count: int) -> PartitionState:
-    """Commit ``count`` items in ``family`` as version 0, with a snapshot."""
+def filled(
+    at: PartitionPaths,
+    family: StoredFamily,
+    count: int,
+    value: Callable[[int], Value] | None = None,
+) -> PartitionState:
+    """Commit ``count`` values in ``family`` as version 0, with a snapshot: items by default."""
     partition = Partition(at, PartitionState(), 0)
     written = partition.target(family, "value")
-    value = old_item if family is OLD_FAMILY else lambda number: upgrade(old_item(number))
+    if value is None:
+        value = old_item if family is OLD_FAMILY else lambda number: upgrade(old_item(number))
     for number in range(count):
         written.put(key_of(number), value(number))
     return partition.commit(snapshot=True)

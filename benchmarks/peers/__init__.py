@@ -12,7 +12,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from benchmarks.dry_runs import checkpoint
+from benchmarks.dry_runs import checkpoint, stored_values
+from benchmarks.lenses import ORDERS, order_script
 from benchmarks.measuring import Result, codec_in_python
 from benchmarks.peers.counting import counting, keeping_records, keeping_tables
 from benchmarks.peers.whole import handed_on_query, sql_query, tables_query, whole_batches
@@ -137,14 +138,39 @@ def _whole(keys: int, rounds: int) -> list[Result]:
     ]
 
 
+def backfills(orders: int = 200_000, rounds: int = 5) -> list[Result]:
+    """A stopped backfill of one partition's orders of 20 fields, by hand and by lenses."""
+    if not _PYTHON.exists():
+        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
+    by_hand: list[Round] = []
+    by_lens: list[Round] = []
+    theirs: list[Round] = []
+    with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as compiled:
+        for _ in range(rounds):
+            for found, script in ((by_hand, order_script("hand")), (by_lens, order_script("lens"))):
+                with stored_values(orders, ORDERS, KINDS[1].value, script, 1) as folder:
+                    found.extend(_stopped(folder, compiled))
+            theirs += _quix("migrating-orders", orders, 1)
+    compared = "records/s of one partition, durable, against Quix by hand, eager"
+    what = "stopped backfill, 20 fields"
+    return [
+        *_results(f"{what}, by hand", compared, 1.0, by_hand, theirs, orders),
+        *_results(f"{what}, a lens", compared, 5.0, by_lens, theirs, orders),
+    ]
+
+
+def _stopped(folder: Path, compiled: str) -> list[Round]:
+    command = [sys.executable, "-m", "benchmarks.peers.stopped", str(folder)]
+    return _figures(command, PYTHONPYCACHEPREFIX=compiled)
+
+
 def _backfill(records: int, rounds: int) -> list[Result]:
     ours: list[Round] = []
     theirs: list[Round] = []
     with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as compiled:
         for _ in range(rounds):
             with checkpoint(records) as folder:
-                command = [sys.executable, "-m", "benchmarks.peers.stopped", str(folder)]
-                ours += _figures(command, PYTHONPYCACHEPREFIX=compiled)
+                ours += _stopped(folder, compiled)
             theirs += _quix("migrating", records, 1)
     compared = "records/s on two cores, durable, against Quix by hand, eager, one process"
     return _results("stopped backfill", compared, 1.5, ours, theirs, records)

@@ -56,8 +56,13 @@ class _PagedPair:
             text += "chosen by another key"
             yield PlanItem(f"{operator} key", "cannot", text, operator)
         yield from compare_stores(self.was.stores, self.now.stores, lineages, operator)
+        left_out = self.was.with_complements
         for store, text in self.expiring():
-            yield PlanItem(f"{store} time to live", "rewrite", text, operator)
+            name = f"{store} time to live"
+            if left_out:
+                yield PlanItem(name, "cannot", text + _left_out(left_out), operator)
+            else:
+                yield PlanItem(name, "rewrite", text, operator)
 
     def expiring(self) -> Iterator[tuple[str, str]]:
         """Each store whose values expire in the state alone, or by the code alone, in words."""

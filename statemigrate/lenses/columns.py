@@ -75,13 +75,16 @@ class _Columns:
                 struct = self.array(base)
                 return pc.struct_field(struct, [struct.type.get_field_index(name)])
             case Constant(value=value, type=kind):
+                if value is None:
+                    # A scalar would load pandas, which takes half a second.
+                    return pa.nulls(len(self.value), arrow_type(kind))
                 single = plain_array([value], arrow_type(kind))
                 return pa.repeat(single[0], len(self.value))
             case Build(fields=fields, null_of=null_of):
                 return self._struct(dict(fields), null_of)
             case Unless(null_of=null_of, value=value):
                 array = self.array(value)
-                return pc.if_else(self._null(null_of), pa.scalar(None, array.type), array)
+                return pc.if_else(self._null(null_of), pa.nulls(1, array.type)[0], array)
             case Apply(operation=operation, value=value):
                 return _applied(operation, self.array(value))
             case Filled(value=value, filling=filling):

@@ -21,6 +21,9 @@ from statemigrate.formats.avro.columns_reading import (
     Irregular,
     Numbers,
     are_distinct,
+    array_of_numbers,
+    array_of_truth,
+    content_of,
     require,
 )
 from statemigrate.formats.schema import (
@@ -104,7 +107,7 @@ def _listed(array: Any, present: Numbers | None) -> Any:
     if pa.types.is_map(array.type):
         array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
     if present is not None and array.null_count < int((~present).sum()):
-        array = pc.if_else(pa.array(present), array, pa.scalar(None, array.type))
+        array = pc.if_else(array_of_truth(present), array, pa.nulls(1, array.type)[0])
     return array
 
 
@@ -121,7 +124,7 @@ class _ColumnWriting:
         self._end_piece()
         if len(self._pieces) == 1:
             return self._pieces[0]
-        return pc.binary_join_element_wise(*self._pieces, b"")
+        return pc.binary_join_element_wise(*self._pieces, _no_bytes())
 
     def write(self, node: Node, array: Any, present: Numbers | None) -> None:
         match node:
@@ -147,7 +150,7 @@ class _ColumnWriting:
 
     def _list(self, nodes: tuple[Node, ...], lists: Any, present: Numbers | None) -> None:
         """All items in one block, behind their number, and the end: of a map, keys and values."""
-        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+        counts = np.where(_valid(lists), _lengths(lists), 0)
         self._number(counts, present)
         items = lists.flatten()
         if len(items):
@@ -193,14 +196,14 @@ class _ColumnWriting:
                 number = pc.index_in(array, value_set=pa.array(node.symbols, array.type))
                 if number.null_count:
                     _require_present(number, present)
-                self._number(pc.fill_null(number, 0).to_numpy().astype(np.int64), present)
+                found = np.where(_valid(number), content_of(number, np.int32), 0)
+                self._number(found.astype(np.int64), present)
             case Fixed():
                 require(array.type == pa.binary())
                 found = pc.fill_null(array, bytes(node.size))
                 if present is not None:
-                    found = pc.if_else(pa.array(present), found, b"")
-                sizes = pc.binary_length(found).to_numpy()
-                require((sizes == _sizes(node.size, present)).all())
+                    found = pc.if_else(array_of_truth(present), found, _no_bytes())
+                require((_lengths(found) == _sizes(node.size, present)).all())
                 self._end_piece()
                 self._pieces.append(found)
             case _:
@@ -215,14 +218,14 @@ class _ColumnWriting:
                 found = np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
                 self._append(found.astype(_U64), _sizes(1, present))
             case "double":
-                self._append(_content(array, _U64), _sizes(8, present))
+                self._append(content_of(array, _U64), _sizes(8, present))
             case "float":
-                self._append(_content(array, np.uint32).astype(_U64), _sizes(4, present))
+                self._append(content_of(array, np.uint32).astype(_U64), _sizes(4, present))
             case _:
                 self._integer(node, array, present)
 
     def _integer(self, node: Primitive, array: Any, present: Numbers | None) -> None:
-        number = _content(array, f"i{array.type.bit_width // 8}").astype(np.int64, copy=False)
+        number = content_of(array, f"i{array.type.bit_width // 8}").astype(np.int64, copy=False)
         if present is not None:
             number = np.where(present, number, 0)
         if node.logical in LIMITS:
@@ -264,15 +267,13 @@ class _ColumnWriting:
             require((pc.max(pc.utf8_length(array)).as_py() or 0) <= longest)
         if pa.types.is_string(array.type):
             array = array.view(pa.binary())
-        if array.null_count:
-            array = pc.fill_null(array, b"")
-        sizes = pc.binary_length(array).to_numpy().astype(np.int64)
+        sizes = _lengths(array)
         if present is not None and sizes[~present].any():
-            array = pc.if_else(pa.array(present), array, b"")
+            array = pc.if_else(array_of_truth(present), array, _no_bytes())
             sizes = np.where(present, sizes, 0)
         self._number(sizes, present)
         self._end_piece()
-        self._pieces.append(array)
+        self._pieces.append(_without_nulls(array))
 
     def _fixed(self, size: int, decimals: Decimals, array: Any, present: Numbers | None) -> None:
         """A decimal in bytes of one size, the highest first."""
@@ -324,7 +325,7 @@ class _ColumnWriting:
         offsets[::2], offsets[1::2] = start, at
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(out)]
         every = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, 0)
-        self._pieces.append(every.take(pa.array(2 * np.arange(self._rows, dtype=np.int32))))
+        self._pieces.append(every.take(array_of_numbers(2 * np.arange(self._rows, dtype=np.int32))))
 
 
 def _grouped(items: Any, counts: Numbers) -> Any:
@@ -341,17 +342,31 @@ def _require_present(array: Any, present: Numbers | None) -> None:
 
 
 def _valid(array: Any) -> Numbers:
-    found: Numbers = pc.is_valid(array).to_numpy(zero_copy_only=False)
-    return found
+    """Where an array has values."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
+    return bits[array.offset : array.offset + len(array)].view(np.bool_)
 
 
-def _content(array: Any, kind: Any) -> Numbers:
-    """The numbers in memory, whatever stands where there is none."""
-    buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(array), kind)
-    found = np.frombuffer(buffer, kind)
-    return found[array.offset : array.offset + len(array)]
+def _no_bytes() -> Any:
+    """A value of no bytes."""
+    buffers = [None, pa.py_buffer(bytes(8)), pa.py_buffer(b"")]
+    return pa.Array.from_buffers(pa.binary(), 1, buffers, 0)[0]
+
+
+def _lengths(array: Any) -> Numbers:
+    """The lengths of texts, lists or maps; something or other for those that are null."""
+    ends = np.frombuffer(array.buffers()[1] or bytes(4), np.int32)
+    return np.diff(ends[array.offset : array.offset + len(array) + 1]).astype(np.int64)
+
+
+def _without_nulls(array: Any) -> Any:
+    """Texts of which those that are null have no length: without a mark at these."""
+    if not array.null_count:
+        return array
+    _, *buffers = array.buffers()
+    return pa.Array.from_buffers(array.type, len(array), [None, *buffers], 0, array.offset)
 
 
 def _decimal_words(decimals: Decimals, array: Any) -> tuple[Numbers, Numbers]:

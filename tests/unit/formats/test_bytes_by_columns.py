@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+import subprocess
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -281,3 +283,49 @@ def test_a_format_with_what_has_no_columns_says_so(kind: Any) -> None:
     assert not fmt.has_columns
     assert fmt.decode_columns([b"\x00"]) is None
     assert fmt.encode_columns(pa.array([{"f": 1}])) is None
+
+
+def _hidden(array: Any) -> Any:
+    """The array with every second value null, and what there was under it."""
+    marks = pa.py_buffer(bytes([0b01010101] * (len(array) // 8 + 1)))
+    own = array.buffers()
+    if pa.types.is_map(array.type):
+        fields = [array.type.key_field, array.type.item_field]
+        children = [pa.StructArray.from_arrays([array.keys, array.items], fields=fields)]
+    else:
+        children = [array.values] if pa.types.is_list(array.type) else []
+    buffers = [marks, *(own[1:2] if children else own[1:])]
+    return pa.Array.from_buffers(array.type, len(array), buffers, children=children)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["STRING", "BINARY", "INT", "DECIMAL(9,2)", "BOOLEAN", "ARRAY<STRING>", "MAP<STRING, INT>"],
+)
+def test_what_is_in_memory_under_a_null_is_not_written(kind: str) -> None:
+    fmt = Struct(f"v {kind}")
+    values = (list(made_up_values(Struct(f"v {kind} NOT NULL"), 21)) * 21)[:21]
+    every = plain_array([each["v"] for each in values], _nullable(arrow_type(fmt.schema))[0].type)
+    array = pa.StructArray.from_arrays([_hidden(every)], ["v"])
+    plain = [value if at % 2 == 0 else {"v": None} for at, value in enumerate(values)]
+    for start in (0, 1, 9):
+        assert fmt.encode_columns(array.slice(start)) == fmt.encode_many(plain[start:])
+
+
+def test_no_pandas_is_loaded_to_read_and_write_columns() -> None:
+    """It takes half a second, and Arrow loads it for `to_numpy` and for scalars."""
+    program = """
+import sys
+from statemigrate.formats import Struct
+fmt = Struct(
+    "t STRING, b BINARY, n INT, d DECIMAL(9,2), l ARRAY<STRING>, s STRUCT<t: STRING>"
+)
+value = {"t": "a", "b": b"b", "n": 1, "d": None, "l": ["c"], "s": {"t": "d"}}
+stored = fmt.encode_many([value, dict.fromkeys(value)])
+assert fmt.encode_columns(fmt.decode_columns(stored)) == stored
+print("pyarrow" in sys.modules, "pandas" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "True False\n"
