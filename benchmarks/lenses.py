@@ -206,7 +206,7 @@ def _script(change: Change, number: int = 0) -> Migration:
 
 def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
     """Stored values that go up and come back, and what each way leaves behind, stored too."""
-    change, lineage = _one_script(kind)
+    change, lineage = one_script(kind)
     up, back = lineage.path("base", "r0"), lineage.path("r0", "base")
     stored = [change.old.encode(kind.value(number)) for number in range(count)]
 
@@ -229,14 +229,15 @@ def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
     return Result(what, "time a stored value against without", ratio, "at most", 3.0, figures)
 
 
-def _one_script(kind: RecordKind) -> tuple[Change, Lineage]:
+def one_script(kind: RecordKind, store: str = "orders") -> tuple[Change, Lineage]:
+    """The change of orders, and the lineage of a store of which it is the only script."""
     change = Change.of(order_lens(), Struct(kind.ddl))
-    return change, Lineage.build("orders", [_script(change)])
+    return change, Lineage.build(store, [replace(_script(change), store=store)])
 
 
 def _by_columns(kind: RecordKind, count: int, rounds: int) -> Result:
     """Stored values that become other stored values, in blocks as a backfill takes them."""
-    change, lineage = _one_script(kind)
+    change, lineage = one_script(kind)
     path = lineage.path("base", "r0")
     stored = [change.old.encode(kind.value(number)) for number in range(count)]
     blocks = [stored[start : start + _BLOCK] for start in range(0, count, _BLOCK)]
@@ -305,7 +306,7 @@ def _seconds(work: Callable[[], None]) -> float:
 
 def _backfill(kind: RecordKind, count: int, rounds: int) -> Result:
     """A partition's backfill within a process, without opening and committing."""
-    change, lineage = _one_script(kind)
+    change, lineage = one_script(kind)
     path = lineage.path("base", "r0")
     old = StoredFamily("orders", "base", change.old)
     new = StoredFamily("orders@r0", "r0", change.new)

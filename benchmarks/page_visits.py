@@ -9,16 +9,28 @@ import statistics
 import struct
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from benchmarks.lenses import one_script
 from benchmarks.measuring import Result, median_ratio
 from benchmarks.processor import OUTPUT, Records, RecordTables
 from benchmarks.records import KINDS, RecordKind
-from statemigrate.deployment import Declared, DeploymentSettings, plan_store
+from statemigrate.deployment import (
+    Declared,
+    DeploymentSettings,
+    StoredFamily,
+    StoredStore,
+    StorePlan,
+    plan_store,
+)
+from statemigrate.formats import Struct
+from statemigrate.migration import Lineage
 from statemigrate.native.control_rows import MARKER
 from statemigrate.pages.columns import PageId
 from statemigrate.pages.deployed_pages import PagedDeployment
@@ -42,7 +54,57 @@ def measure(keys: int = 20_000, rounds: int = 5) -> list[Result]:
     by_table = [
         _measured(kind, of_page, limit, keys, rounds) for kind in KINDS for of_page, limit in _PAGES
     ]
-    return [*by_table, *(_in_leaves(each * keys // 20_000, rounds) for each in _LARGE)]
+    leaves = [_in_leaves(each * keys // 20_000, rounds) for each in _LARGE]
+    return [*by_table, *leaves, _backfilled(KINDS[1], keys, rounds)]
+
+
+def _backfilled(kind: RecordKind, keys: int, rounds: int) -> Result:
+    """Pages that a live backfill asks for, whose values migrate by lenses or by a function."""
+    change, lineage = one_script(kind, "totals")
+    (script,) = lineage.migrations
+    lineages = {
+        "lens": lineage,
+        "function": Lineage.build("totals", [replace(script, change=None)]),
+    }
+    assert isinstance(change.new, Struct)
+    declared = Declared("totals", "value", struct_of(change.new.ddl), None, None)
+    stored = StoredStore("value", (StoredFamily("totals", "base", change.old),))
+    taken: dict[str, list[float]] = {name: [] for name in lineages}
+    for turn in range(rounds + 1):
+        for name, each in lineages.items():
+            pages = _Pages(Records(kind), kind, keys // 1_000)
+            pages.visit(keys, turn)
+            plan = plan_store(declared, each, stored, DeploymentSettings())
+            taken[name].append(pages.backfill(_Unread(change.new.ddl), plan))
+    # In the first round Arrow is loaded.
+    by_lens, by_function = taken["lens"][1:], taken["function"][1:]
+    return Result(
+        f"paged: live backfill, {kind.name}, a lens",
+        "values/s of a processor in visits of 1,000 keys of a page, against a function",
+        median_ratio(by_function, by_lens),
+        "at least",
+        5.0,
+        {
+            "lens_us": round(statistics.median(by_lens) * 1e6 / keys, 1),
+            "function_us": round(statistics.median(by_function) * 1e6 / keys, 1),
+        },
+    )
+
+
+class _Unread(StatefulProcessor):
+    """The new code, which a backfill does not call."""
+
+    def __init__(self, ddl: str) -> None:
+        self._ddl = ddl
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        handle.getValueState("totals", self._ddl)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        raise AssertionError(key)
+
+    def close(self) -> None:
+        pass
 
 
 def _in_leaves(keys: int, rounds: int) -> Result:
@@ -127,29 +189,37 @@ class _Pages:
 
     def __init__(self, processor: Any, kind: RecordKind, pages: int) -> None:
         self._pages = pages
+        self._spark = _Variables()
         declared = Declared("totals", "value", struct_of(kind.ddl), None, None)
-        plans = {"totals": plan_store(declared, None, None, DeploymentSettings())}
+        self._deploy(processor, plan_store(declared, None, None, DeploymentSettings()))
+
+    def _deploy(self, processor: Any, plan: StorePlan) -> None:
         unseen: Any = SimpleNamespace(compare_in_task=lambda: None, deployment="benchmark")
         deployment = PagedDeployment(
             KEY,
             (0,),
             struct_of(OUTPUT),
-            plans,
+            {"totals": plan},
             DeploymentSettings(),
             unseen,
-            cast(Any, SimpleNamespace(pages=pages)),
+            cast(Any, SimpleNamespace(pages=self._pages)),
             note=cast(Any, None),
         )
-        self._spark = _Variables()
         self._processor = PagedProcessor(processor, deployment, ROWS)
         self._processor.init(self._spark)
 
+    def backfill(self, processor: Any, plan: StorePlan) -> float:
+        """Seconds of a processor for a visit of each page that a backfill asks for."""
+        self._deploy(processor, plan)
+        make = Row(BUCKET, "layout", "rows", MARKER)
+        return self._visited([make(each, None, None, "query") for each in range(self._pages)])
+
     def visit(self, keys: int, turn: int) -> float:
         """Seconds of a processor for a row of each key."""
-        rows, times = (
-            self._rows(keys, turn),
-            SimpleNamespace(getCurrentProcessingTimeInMs=lambda: 0),
-        )
+        return self._visited(self._rows(keys, turn))
+
+    def _visited(self, rows: list[Any]) -> float:
+        times = SimpleNamespace(getCurrentProcessingTimeInMs=lambda: 0)
         began = time.process_time()
         for each in rows:
             number = each[0]

@@ -1,4 +1,4 @@
-"""ShuffleBench's stateful consumer on both of Spark's forms of state here, and embedded.
+"""ShuffleBench's stateful consumer in plain ``transformWithState``, in pages and embedded.
 
 ShuffleBench (ICPE 2024, https://arxiv.org/abs/2403.04570) hands each record of 1,024 bytes to the
 consumers whose rules it matches. A consumer keeps 32 bytes: how many records there were, the sum of

@@ -360,6 +360,14 @@ class Columns:
         ends, at = self._ends, self.count + at
         return self._data[ends[at - 1] : ends[at]]
 
+    def values(self, first: int, end: int) -> list[bytes]:
+        """The encoded values of some entries in a row."""
+        if first >= end:
+            return []
+        data = self._data
+        bounds = pairwise(self._ends[self.count + first - 1 : self.count + end])
+        return [data[start:stop] for start, stop in bounds]
+
     def expires_at(self, at: int) -> int:
         """When an entry expires."""
         return self.expiry_times[at] if self.expiry_times else NEVER
@@ -440,6 +448,16 @@ class ColumnMerge:
         self._expiry_times.append(expires_at)
         self._keys.append(key)
         self._values.append(value)
+
+    def add_inside(self, entries: Sequence[tuple[bytes, tuple[bytes, int]]]) -> None:
+        """Put several entries behind what is there: keys, values that lie inside, expiry times."""
+        keys, changes = zip(*entries, strict=True)
+        values, expiry_times = zip(*changes, strict=True)
+        self._key_lengths += map(len, keys)
+        self._lengths += map(len, values)
+        self._expiry_times += expiry_times
+        self._keys += keys
+        self._values += values
 
     def to_bytes(self, extent: Extent) -> tuple[Extent, bytes]:
         """The section's bytes, which equal content has the same of."""

@@ -115,15 +115,11 @@ class PageFamily:
 
     def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """See `statemigrate.families.EncodedBlockFamily.put_many_encoded`."""
-        section = self._section or self._opened()
-        for key, data in zip(keys, values, strict=True):
-            section.put(key, data, self._expiry)
+        (self._section or self._opened()).put_many(keys, values, self._expiry)
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
         """See `statemigrate.families.BlockFamily.delete_many`."""
-        section = self._section or self._opened()
-        for key in keys:
-            section.delete(key)
+        (self._section or self._opened()).delete_many(keys)
 
     def scan_encoded(self, span: Span) -> Iterator[tuple[bytes, bytes]]:
         """See `statemigrate.families.EncodedBlockFamily.scan_encoded`."""

@@ -210,6 +210,16 @@ class SplitSection:
         section.put(key, value, expiry)
         self.count += section.count
 
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes], expiry: int = NEVER) -> None:
+        """See `Section.put_many`."""
+        for key, value in zip(keys, values, strict=True):
+            self.put(key, value, expiry)
+
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        """See `Section.delete_many`."""
+        for key in keys:
+            self.delete(key)
+
     def delete(self, key: bytes) -> None:
         """See `Section.delete`."""
         section = self._with(key)

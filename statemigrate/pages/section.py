@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
+from itertools import repeat
 
 from statemigrate.families import Span
 from statemigrate.pages import columns as outsides
@@ -92,6 +94,15 @@ class Section:
                 return
         self._changes[key] = value, expiry
 
+    def put_many(self, keys: Sequence[bytes], values: Sequence[bytes], expiry: int = NEVER) -> None:
+        """`put` for several keys; fast where there is nothing yet."""
+        if self._columns.count or self._changes:
+            for key, value in zip(keys, values, strict=True):
+                self.put(key, value, expiry)
+            return
+        self._changes = dict(zip(keys, zip(values, repeat(expiry)), strict=True))
+        self._keys, self.count = None, len(self._changes)
+
     def delete(self, key: bytes) -> None:
         """Remove the entry under ``key``, if there is one."""
         if not self.contains(key):
@@ -104,12 +115,27 @@ class Section:
             if self._keys is not None:
                 del self._keys[bisect_left(self._keys, key)]
 
+    def delete_many(self, keys: Sequence[bytes]) -> None:
+        """`delete` for several keys; fast for all that there are, in order."""
+        columns = self._columns
+        if self._changes or keys != columns.keys:
+            for key in keys:
+                self.delete(key)
+            return
+        self._changes = dict.fromkeys(keys)
+        self._at, self._singly = dict(zip(keys, range(columns.count), strict=True)), -1
+        self.count = 0
+
     def scan(self, span: Span) -> list[tuple[bytes, bytes]]:
         """The entries of the span in its order, as they are now."""
         keys = self._ordered()
         first = 0 if span.lower is None else bisect_left(keys, span.lower)
         end = len(keys) if span.upper is None else bisect_left(keys, span.upper)
-        found = [(key, value) for key in keys[first:end] if (value := self.get(key)) is not None]
+        if self._changes or self._columns.outside:
+            chosen = keys[first:end]
+            found = [(key, value) for key in chosen if (value := self.get(key)) is not None]
+        else:
+            found = list(zip(keys[first:end], self._columns.values(first, end), strict=True))
         return found[::-1] if span.reverse else found
 
     def drop_expired(self, now: int) -> None:
@@ -132,6 +158,12 @@ class Section:
         if values is not None:
             return self._columns.replaced(self._extent, values)
         columns, merge, last = self._columns, ColumnMerge(), 0
+        if not self.count:
+            return merge.to_bytes(self._extent)
+        if not columns.count and not self._has_large():
+            # All of them are put, since what was put and deleted is no change.
+            merge.add_inside(sorted(self._changes.items()))  # type: ignore[arg-type]
+            return merge.to_bytes(self._extent)
         for key in sorted(self._changes):
             # Whatever was read and changed has been looked for.
             change, at = self._changes[key], self._at.get(key)
@@ -165,7 +197,7 @@ class Section:
 
         Raises `PageError` for one that is larger than a value may be.
         """
-        if self._outside is None:
+        if self._outside is None or not (self._columns.outside or self._has_large()):
             return
         for key, change in self._changes.items():
             at = self._at.get(key)
@@ -180,6 +212,11 @@ class Section:
             merge.add(key, outsides.reference(value), expires_at, is_reference=True)
         else:
             merge.add(key, value, expires_at)
+
+    def _has_large(self) -> bool:
+        """Whether one of the values that were put lies outside."""
+        put = [len(change[0]) for change in self._changes.values() if change is not None]
+        return self._outside is not None and max(put, default=0) > outsides.LARGEST_INSIDE
 
     def _is_large(self, value: bytes) -> bool:
         return len(value) > outsides.LARGEST_INSIDE and self._outside is not None

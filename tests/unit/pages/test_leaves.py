@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from itertools import repeat
 from typing import Any
 
 import hypothesis.strategies as st
@@ -98,8 +99,22 @@ class Visits(RuleBasedStateMachine):
         size=sizes,
     )
     def fill(self, family: str, first: bytes, last: bytes, size: int) -> None:
-        for number in range(int(first), int(last)):
-            self.put(family, b"%02d" % number, (bytes(size), NEVER))
+        some = [b"%02d" % number for number in range(int(first), int(last))]
+        self.put_many(family, some, [bytes(size)] * len(some))
+
+    def put_many(self, family: str, some: list[bytes], values: list[bytes]) -> None:
+        self.section(family).put_many(some, values)
+        self.model[family].update(zip(some, zip(values, repeat(NEVER)), strict=False))
+
+    @rule(old=st.sampled_from([*FAMILIES]), new=st.sampled_from([*FAMILIES]))
+    def move(self, old: str, new: str) -> None:
+        """As a migration moves what a page has of a family."""
+        entries = self.section(old).scan(Span())
+        some = [key for key, _ in entries]
+        self.put_many(new, some, [value for _, value in entries])
+        if old != new:
+            self.section(old).delete_many(some)
+            self.model[old].clear()
 
     @rule(family=st.sampled_from([*FAMILIES]), first=keys, last=keys)
     def clear(self, family: str, first: bytes, last: bytes) -> None:
@@ -107,8 +122,8 @@ class Visits(RuleBasedStateMachine):
 
     @rule(family=st.sampled_from([*FAMILIES]), some=st.sets(keys))
     def delete(self, family: str, some: set[bytes]) -> None:
+        self.section(family).delete_many(list(some))
         for key in some:
-            self.section(family).delete(key)
             self.model[family].pop(key, None)
 
     @rule(family=st.sampled_from([*FAMILIES]), key=keys)

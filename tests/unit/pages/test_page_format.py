@@ -121,6 +121,64 @@ def check_changes(
     assert held(Page(PLACE, after, beside)) == without_empty(model)
 
 
+@given(contents, contents, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([1, 64]))
+@example({"notes": {b"a": (b"v", NEVER)}}, {"notes": {b"b": (b"w", 1)}}, False, False, False, 1)
+def test_many_entries_at_once_are_as_one_after_the_other(
+    content: Contents,
+    wanted: Contents,
+    large: bool,
+    has_outside: bool,
+    asks: bool,
+    entries_a_search: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sections, "_ENTRIES_A_SEARCH", entries_a_search)
+        check_many(content, wanted, OutsideValues() if has_outside else None, large, asks)
+
+
+def check_many(
+    content: Contents,
+    wanted: Contents,
+    values_outside: OutsideValues | None,
+    large: bool,
+    asks: bool,
+) -> None:
+    if large:
+        content = {
+            family: {
+                key: (value * (outside.LARGEST_INSIDE + 1), at) for key, (value, at) in some.items()
+            }
+            for family, some in content.items()
+        }
+    page = filled(content, beside=values_outside)
+    page.write_outside()
+    before = page.written()
+    together, singly = (Page(PLACE, before, values_outside) for _ in range(2))
+    for family in FAMILIES:
+        some, other = section(together, family), section(singly, family)
+        there = sorted(content.get(family, {}))
+        some.delete_many(there)
+        for key in there:
+            other.delete(key)
+        assert some.count == 0
+        # To ask is to look for the keys, which nobody else does.
+        if asks:
+            assert (some.first(), some.scan(Span())) == (None, [])
+        new = list(wanted.get(family, {}))
+        values = [wanted[family][key][0] for key in new]
+        some.put_many(new, values, 5)
+        for key, value in zip(new, values, strict=True):
+            other.put(key, value, 5)
+        assert some.count == other.count
+        if asks:
+            assert some.scan(Span()) == other.scan(Span()) == sorted(zip(new, values, strict=True))
+            assert some.first() == other.first()
+    assert together.is_changed is singly.is_changed
+    assert together.written() == singly.written()
+    together.write_outside()
+    assert held(Page(PLACE, together.written(), values_outside)) == held(singly)
+
+
 @given(contents, changes, st.sampled_from([1, 64]))
 def test_large_values_lie_outside_of_the_page_and_no_others_do(
     content: Contents, steps: Any, entries_a_search: int
