@@ -230,7 +230,7 @@ def _with_complements(kind: RecordKind, count: int, rounds: int) -> Result:
 
 
 def one_script(kind: RecordKind, store: str = "orders") -> tuple[Change, Lineage]:
-    """The change of orders, and the lineage of a store of which it is the only script."""
+    """The change of orders, and the lineage of a store that has no other script."""
     change = Change.of(order_lens(), Struct(kind.ddl))
     return change, Lineage.build(store, [replace(_script(change), store=store)])
 

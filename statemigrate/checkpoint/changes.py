@@ -14,9 +14,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows import Rows, families_of, numpy_array
+from statemigrate.checkpoint.rows import Rows, families_of
 from statemigrate.checkpoint.state import OperatorFamily
 from statemigrate.checkpoint.stores import StoreReader, StoreVersion, provider_of
+from statemigrate.numpy_arrays import numpy_array
 
 Raw = tuple[Rows, Rows]
 """Keys and their values, as a store has them."""

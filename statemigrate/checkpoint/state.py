@@ -35,7 +35,6 @@ from statemigrate.checkpoint.rows import (
     KeyCodec,
     Rows,
     ValueCodec,
-    arrow_array,
     families_of,
     partition_of,
 )
@@ -49,6 +48,7 @@ from statemigrate.checkpoint.stores import (
 )
 from statemigrate.errors import CorruptFileError
 from statemigrate.files import Files
+from statemigrate.numpy_arrays import arrow_array
 
 _MANY = 50_000
 """Rows that are decoded at once."""

@@ -21,8 +21,9 @@ from statemigrate.checkpoint.operators import (
     StoreShape,
     partition_columns,
 )
-from statemigrate.checkpoint.rows import XXHASH64, arrow_array, hash_of
+from statemigrate.checkpoint.rows import XXHASH64, hash_of
 from statemigrate.errors import UnsupportedError
+from statemigrate.numpy_arrays import arrow_array
 
 _PARTS = 1_000_000
 SampledTypes = list[tuple[str, Mapping[str, str]]]

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows import arrow_array, numpy_array
 from statemigrate.errors import UnsupportedError
 from statemigrate.formats import Mask
+from statemigrate.numpy_arrays import arrow_array, numpy_array
 
 _ROUNDS = 6
 _SPREAD = 1_000_000.0

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from statemigrate.checkpoint import Batch, CommittedState, OperatorFamily
 from statemigrate.checkpoint.operators import OperatorShape, is_derived, used_partitions, user_name
-from statemigrate.checkpoint.rows import arrow_array
 from statemigrate.deployment import store_of
 from statemigrate.files import Files, open_files
 from statemigrate.formats import NamedColumn, columns_in
 from statemigrate.native import check_all_listed, paged_names
+from statemigrate.numpy_arrays import arrow_array
 from statemigrate.preview.key_sample import KeySample, SampledTypes, same_types
 from statemigrate.preview.pseudonyms import Pseudonyms, unmaskable
 from statemigrate.rewrite import StoreAddress, StoreFiles, fork_batches, refuse_unsupported

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from statemigrate.blocks import in_blocks, size_of
-from statemigrate.checkpoint.rows import arrow_array, partition_of
+from statemigrate.checkpoint.rows import partition_of
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.families import Span
 from statemigrate.formats import plain_values
+from statemigrate.numpy_arrays import arrow_array
 from statemigrate.pages import (
     Page,
     PageId,

@@ -172,7 +172,7 @@ def _picked(
 ) -> Iterator[Block]:
     import numpy as np
 
-    from statemigrate.checkpoint.rows import arrow_array
+    from statemigrate.numpy_arrays import arrow_array
 
     for batch in chain.from_iterable(map(_in_slices, batches)):
         number = batch["partition_id"][0].as_py()

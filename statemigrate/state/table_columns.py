@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from statemigrate.checkpoint.operators import StructJson
-from statemigrate.checkpoint.rows import arrow_array, arrow_schema
+from statemigrate.checkpoint.rows import arrow_schema
 from statemigrate.errors import ValueMismatchError
 from statemigrate.formats import Mask, json_text, plain_values
+from statemigrate.numpy_arrays import arrow_array
 from statemigrate.state.table_stores import Failures, StorePart, ValueFailure
 from statemigrate.state.user_rows import EXPIRES_AT, one_value, repeated
 

@@ -23,16 +23,10 @@ from statemigrate.checkpoint.operators import (
     row_json,
     shown_paths,
 )
-from statemigrate.checkpoint.rows import (
-    XXHASH64,
-    Rows,
-    arrow_array,
-    arrow_schema,
-    hash_of,
-    numpy_array,
-)
+from statemigrate.checkpoint.rows import XXHASH64, Rows, arrow_schema, hash_of
 from statemigrate.errors import ValueMismatchError, shown
 from statemigrate.formats import plain_array
+from statemigrate.numpy_arrays import arrow_array, numpy_array
 from statemigrate.quoting import is_text
 
 EXPIRES_AT = pa.timestamp("us", tz="UTC")

@@ -13,11 +13,9 @@ if TYPE_CHECKING:
         Bytes,
         Integers,
         Rows,
-        arrow_array,
         copy_ranges,
         ends,
         joined,
-        numpy_array,
         within,
     )
     from statemigrate.checkpoint.rows.hashing import SEED, hash_of, partition_of
@@ -40,7 +38,7 @@ else:
     make_face(
         __name__,
         {
-            "buffers": "Bytes Integers Rows arrow_array copy_ranges ends joined numpy_array within",
+            "buffers": "Bytes Integers Rows copy_ranges ends joined within",
             "hashing": "SEED hash_of partition_of",
             "keys": "FAMILY KeyCodec families_of",
             "spark_types": "arrow_schema schema_json",

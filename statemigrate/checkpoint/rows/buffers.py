@@ -194,32 +194,6 @@ class Rows:
         )
 
 
-def arrow_array(numbers: npt.NDArray[Any]) -> pa.Array:
-    """Numbers or truth values as Arrow has them.
-
-    As `pyarrow.array` makes it, which loads pandas first wherever that is installed.
-    """
-    if numbers.dtype == np.bool_:
-        bits = np.packbits(numbers, bitorder="little")
-        return pa.Array.from_buffers(pa.bool_(), numbers.size, [None, pa.py_buffer(bits)])
-    kind = pa.from_numpy_dtype(numbers.dtype)
-    data = pa.py_buffer(np.ascontiguousarray(numbers))
-    return pa.Array.from_buffers(kind, numbers.size, [None, data])
-
-
-def numpy_array(numbers: pa.Array) -> npt.NDArray[Any]:
-    """Numbers or truth values of Arrow, without nulls, as numpy has them.
-
-    As `Array.to_numpy` makes them, which loads pandas first.
-    """
-    data, count, first = numbers.buffers()[1], len(numbers), numbers.offset
-    if pa.types.is_boolean(numbers.type):
-        bits = np.unpackbits(np.frombuffer(data or b"", np.uint8), bitorder="little")
-        return bits[first : first + count].astype(bool)
-    kind = np.dtype(numbers.type.to_pandas_dtype())
-    return np.frombuffer(data or b"", kind, count if data else 0, first * kind.itemsize)
-
-
 def ends(lengths: npt.ArrayLike) -> Integers:
     """The offsets of rows of these lengths, laid end to end."""
     counts = np.asarray(lengths, np.int64)

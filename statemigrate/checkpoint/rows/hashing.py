@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.buffers import Rows, numpy_array
+from statemigrate.checkpoint.rows.buffers import Rows
 from statemigrate.checkpoint.rows.spark_types import Decimal, Number
 from statemigrate.checkpoint.rows.unsafe_leaves import (
     SlotValues,
@@ -26,6 +26,7 @@ from statemigrate.checkpoint.rows.unsafe_leaves import (
 )
 from statemigrate.checkpoint.rows.wrapping import Spans
 from statemigrate.errors import UnsupportedError
+from statemigrate.numpy_arrays import numpy_array
 
 Hashes = npt.NDArray[Any]
 """Unsigned integers of the width of a function's hashes."""

@@ -24,7 +24,7 @@ from statemigrate.checkpoint.operators import (
     TimestampPrefix,
 )
 from statemigrate.checkpoint.rows.avro_encoding import AvroPart
-from statemigrate.checkpoint.rows.buffers import Bytes, Rows, joined, numpy_array
+from statemigrate.checkpoint.rows.buffers import Bytes, Rows, joined
 from statemigrate.checkpoint.rows.spark_types import Number, SparkField, arrow_schema, struct_of
 from statemigrate.checkpoint.rows.unsafe_leaves import Mask, damaged, numbers, slot_values
 from statemigrate.checkpoint.rows.unsafe_row import RowCodec
@@ -37,6 +37,7 @@ from statemigrate.checkpoint.rows.wrapping import (
     length_of,
 )
 from statemigrate.errors import UnsupportedError, ValueMismatchError
+from statemigrate.numpy_arrays import numpy_array
 
 # Columns whose bytes sort as their values do, for scans of a range of keys.
 #

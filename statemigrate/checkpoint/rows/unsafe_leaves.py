@@ -13,14 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statemigrate.checkpoint.rows.buffers import (
-    Bytes,
-    Integers,
-    Rows,
-    copy_ranges,
-    numpy_array,
-    within,
-)
+from statemigrate.checkpoint.rows.buffers import Bytes, Integers, Rows, copy_ranges, within
 from statemigrate.checkpoint.rows.spark_types import (
     LARGEST_IN_SLOT,
     WORD,
@@ -33,6 +26,7 @@ from statemigrate.checkpoint.rows.spark_types import (
     SparkStruct,
 )
 from statemigrate.errors import CorruptFileError, UnsupportedError, ValueMismatchError
+from statemigrate.numpy_arrays import numbers_in_memory, numpy_array
 
 # Columns of Arrow as what slots hold of them: numbers, decimals, and where bytes are to be found.
 #
@@ -72,7 +66,7 @@ def slot_values(kind: Number, array: pa.Array, nulls: Mask) -> SlotValues:
     """The numbers of an array, with 0 where it is null."""
     if pa.types.is_boolean(kind.arrow):
         array = array.cast(pa.uint8())
-    bits = _numbers(array, kind.bits)
+    bits = numbers_in_memory(array, kind.bits)
     return SlotValues(np.where(nulls, kind.bits.type(0), bits) if nulls.any() else bits)
 
 
@@ -96,7 +90,7 @@ def decimals(
     elements of an array they take what they need.
     """
     if kind.precision <= LARGEST_IN_SLOT:
-        low = _numbers(array, np.dtype("<u8"), 2)[::2]
+        low = numbers_in_memory(array, np.dtype("<u8"), 2)[::2]
         return SlotValues(np.where(nulls, np.uint64(0), low))
     data, sizes = _shortest(wide_decimals(array))
     starts = np.arange(1, len(array) + 1) * _DECIMAL - sizes
@@ -110,7 +104,7 @@ def decimals(
 
 def wide_decimals(array: pa.Array) -> Bytes:
     """The unscaled value of each decimal in sixteen bytes, big-endian."""
-    halves = _numbers(array, np.dtype("<u8"), 2)
+    halves = numbers_in_memory(array, np.dtype("<u8"), 2)
     return np.ascontiguousarray(halves.view(np.uint8).reshape(-1, _DECIMAL)[:, ::-1])
 
 
@@ -121,15 +115,6 @@ def _shortest(turned: Bytes) -> tuple[Bytes, Integers]:
     spare = (turned[:, :-1] == sign * np.uint8(0xFF)) & (turned[:, 1:] >> 7 == sign)
     leading = np.logical_and.accumulate(spare, axis=1).sum(axis=1)
     return turned.reshape(-1), _DECIMAL - leading.astype(np.int64)
-
-
-def _numbers(array: pa.Array, kind: np.dtype[Any], each: int = 1) -> npt.NDArray[Any]:
-    """``each`` numbers a value, straight from Arrow's memory."""
-    content = array.buffers()[1]
-    if content is None:
-        return np.zeros(len(array) * each, kind)
-    start = array.offset * kind.itemsize * each
-    return np.frombuffer(content, kind, len(array) * each, start)
 
 
 _DECIMAL = 16

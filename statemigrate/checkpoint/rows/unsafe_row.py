@@ -19,7 +19,6 @@ from statemigrate.checkpoint.rows.buffers import (
     ends,
     fill_ranges,
     joined,
-    numpy_array,
     within,
 )
 from statemigrate.checkpoint.rows.spark_types import (
@@ -56,6 +55,7 @@ from statemigrate.checkpoint.rows.unsafe_leaves import (
     validity,
 )
 from statemigrate.errors import ValueMismatchError
+from statemigrate.numpy_arrays import numpy_array
 
 # Spark's ``UnsafeRow`` as columns of Arrow; `encoding` tells the layout.
 #

@@ -28,9 +28,10 @@ import pyarrow.compute as pc
 from statemigrate.checkpoint.codecs import compressing, decompressed, most_content
 from statemigrate.checkpoint.logs import MERGE_OPERATOR, pinned
 from statemigrate.checkpoint.operators import JavaReader, java_text
-from statemigrate.checkpoint.rows import Rows, joined, numpy_array, within
+from statemigrate.checkpoint.rows import Rows, joined, within
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import check_shape, parse_json
+from statemigrate.numpy_arrays import numpy_array
 
 # The records of a file of state, a batch at a time.
 #

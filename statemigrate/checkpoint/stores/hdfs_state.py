@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from statemigrate.checkpoint.codecs import compressing, decompressed, most_content
 from statemigrate.checkpoint.logs import codec_of
-from statemigrate.checkpoint.rows import RowLayout, Rows, numpy_array
+from statemigrate.checkpoint.rows import RowLayout, Rows
 from statemigrate.checkpoint.stores.changelog import (
     PUT,
     ChangelogRecords,
@@ -31,6 +31,7 @@ from statemigrate.checkpoint.stores.changelog import (
 from statemigrate.checkpoint.stores.files import StoreVersion
 from statemigrate.checkpoint.stores.partition_reader import opened, without_checksums
 from statemigrate.files import Files
+from statemigrate.numpy_arrays import numpy_array
 
 
 class HdfsState:

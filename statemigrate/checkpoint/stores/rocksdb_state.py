@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.rows import Integers, Rows, arrow_array, numpy_array
+from statemigrate.checkpoint.rows import Integers, Rows
 from statemigrate.checkpoint.stores.changelog import PUT, ChangelogRecords, among, fold_state
 from statemigrate.checkpoint.stores.files import (
     LARGEST_ZIP,
@@ -31,6 +31,7 @@ from statemigrate.checkpoint.stores.partition_reader import read_changelogs, sna
 from statemigrate.checkpoint.stores.sorted_tables import Records, SortedTable, ranges
 from statemigrate.errors import CorruptFileError, UnsupportedError
 from statemigrate.files import Files
+from statemigrate.numpy_arrays import arrow_array, numpy_array
 
 _IN_RANGE, _IN_FIRST = 1 << 20, 1 << 16
 """Bytes of tables that are read at once, before they are unpacked; the first rows come soon."""

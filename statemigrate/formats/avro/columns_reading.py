@@ -33,6 +33,7 @@ from statemigrate.formats.schema import (
     Union,
 )
 from statemigrate.formats.timestamps import EPOCH, EPOCH_DAY, LOCAL_EPOCH, MICROSECOND
+from statemigrate.numpy_arrays import arrow_array, numpy_array
 
 Numbers = npt.NDArray[Any]
 _BEHIND = bytes(32)
@@ -242,7 +243,7 @@ class _ColumnReading:
             return counts, arrays[0], at
         order = np.empty(number, np.int64)
         order[np.concatenate(places)] = np.arange(number)
-        return counts, pa.concat_arrays(arrays).take(array_of_numbers(order)), at
+        return counts, pa.concat_arrays(arrays).take(arrow_array(order)), at
 
     def _record(self, record: Record, rows: _PresentRows) -> tuple[Any, Numbers]:
         arrays = []
@@ -379,34 +380,9 @@ class _ColumnReading:
         return found
 
 
-# Arrays are made of buffers, and read from them. `pyarrow.array`, `to_numpy` and Python's values as
-# scalars load pandas, which takes half a second.
-
-
-def array_of_numbers(numbers: Numbers) -> Any:
-    """NumPy's numbers as an array of the same type, without copying them."""
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(numbers))]
-    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), buffers, 0)
-
-
-def array_of_truth(mask: Numbers) -> Any:
-    """NumPy's truth values as an array."""
-    buffers = [None, pa.py_buffer(np.packbits(mask, bitorder="little"))]
-    return pa.Array.from_buffers(pa.bool_(), len(mask), buffers, 0)
-
-
-def content_of(array: Any, kind: Any) -> Numbers:
-    """The numbers of an array in memory, whatever stands where there is none."""
-    buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(array), kind)
-    found = np.frombuffer(buffer, kind)
-    return found[array.offset : array.offset + len(array)]
-
-
 def are_distinct(keys: Any, counts: Numbers) -> bool:
     """Whether no key is twice among the entries of one map, which are so many each."""
-    codes = content_of(keys.dictionary_encode().indices, np.int32).astype(np.int64)
+    codes = numpy_array(keys.dictionary_encode().indices).astype(np.int64)
     different = int(codes.max(initial=0)) + 1
     both = np.repeat(np.arange(len(counts)), counts) * different + codes
     if len(counts) * different <= _SEVERAL * len(both):

@@ -21,9 +21,6 @@ from statemigrate.formats.avro.columns_reading import (
     Irregular,
     Numbers,
     are_distinct,
-    array_of_numbers,
-    array_of_truth,
-    content_of,
     require,
 )
 from statemigrate.formats.schema import (
@@ -38,6 +35,7 @@ from statemigrate.formats.schema import (
     Record,
     Union,
 )
+from statemigrate.numpy_arrays import arrow_array, numbers_in_memory, numpy_array
 
 _U64 = np.uint64
 _SPARE = 8
@@ -107,7 +105,7 @@ def _listed(array: Any, present: Numbers | None) -> Any:
     if pa.types.is_map(array.type):
         array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
     if present is not None and array.null_count < int((~present).sum()):
-        array = pc.if_else(array_of_truth(present), array, pa.nulls(1, array.type)[0])
+        array = pc.if_else(arrow_array(present), array, pa.nulls(1, array.type)[0])
     return array
 
 
@@ -196,13 +194,13 @@ class _ColumnWriting:
                 number = pc.index_in(array, value_set=pa.array(node.symbols, array.type))
                 if number.null_count:
                     _require_present(number, present)
-                found = np.where(_valid(number), content_of(number, np.int32), 0)
+                found = np.where(_valid(number), numbers_in_memory(number, np.int32), 0)
                 self._number(found.astype(np.int64), present)
             case Fixed():
                 require(array.type == pa.binary())
                 found = pc.fill_null(array, bytes(node.size))
                 if present is not None:
-                    found = pc.if_else(array_of_truth(present), found, _no_bytes())
+                    found = pc.if_else(arrow_array(present), found, _no_bytes())
                 require((_lengths(found) == _sizes(node.size, present)).all())
                 self._end_piece()
                 self._pieces.append(found)
@@ -218,14 +216,16 @@ class _ColumnWriting:
                 found = np.unpackbits(bits, bitorder="little")[array.offset :][: len(array)]
                 self._append(found.astype(_U64), _sizes(1, present))
             case "double":
-                self._append(content_of(array, _U64), _sizes(8, present))
+                self._append(numbers_in_memory(array, _U64), _sizes(8, present))
             case "float":
-                self._append(content_of(array, np.uint32).astype(_U64), _sizes(4, present))
+                self._append(numbers_in_memory(array, np.uint32).astype(_U64), _sizes(4, present))
             case _:
                 self._integer(node, array, present)
 
     def _integer(self, node: Primitive, array: Any, present: Numbers | None) -> None:
-        number = content_of(array, f"i{array.type.bit_width // 8}").astype(np.int64, copy=False)
+        number = numbers_in_memory(array, f"i{array.type.bit_width // 8}").astype(
+            np.int64, copy=False
+        )
         if present is not None:
             number = np.where(present, number, 0)
         if node.logical in LIMITS:
@@ -269,7 +269,7 @@ class _ColumnWriting:
             array = array.view(pa.binary())
         sizes = _lengths(array)
         if present is not None and sizes[~present].any():
-            array = pc.if_else(array_of_truth(present), array, _no_bytes())
+            array = pc.if_else(arrow_array(present), array, _no_bytes())
             sizes = np.where(present, sizes, 0)
         self._number(sizes, present)
         self._end_piece()
@@ -325,7 +325,7 @@ class _ColumnWriting:
         offsets[::2], offsets[1::2] = start, at
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(out)]
         every = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, 0)
-        self._pieces.append(every.take(array_of_numbers(2 * np.arange(self._rows, dtype=np.int32))))
+        self._pieces.append(every.take(arrow_array(2 * np.arange(self._rows, dtype=np.int32))))
 
 
 def _grouped(items: Any, counts: Numbers) -> Any:
@@ -342,11 +342,7 @@ def _require_present(array: Any, present: Numbers | None) -> None:
 
 
 def _valid(array: Any) -> Numbers:
-    """Where an array has values."""
-    if not array.null_count:
-        return np.ones(len(array), np.bool_)
-    bits = np.unpackbits(np.frombuffer(array.buffers()[0], np.uint8), bitorder="little")
-    return bits[array.offset : array.offset + len(array)].view(np.bool_)
+    return numpy_array(array.is_valid())
 
 
 def _no_bytes() -> Any:
@@ -362,7 +358,7 @@ def _lengths(array: Any) -> Numbers:
 
 
 def _without_nulls(array: Any) -> Any:
-    """Texts of which those that are null have no length: without a mark at these."""
+    """Texts without marks at nulls, which must have no length."""
     if not array.null_count:
         return array
     _, *buffers = array.buffers()
