@@ -12,6 +12,7 @@ cdef extern from "digits.h":
     bint whole_of_bytes(
         const unsigned char* data, size_t size, magnitude limit, whole* number
     )
+    bint has_digits(whole number, magnitude limit)
     size_t bytes_of_whole(whole number)
     void put_whole(whole number, unsigned char* data, size_t size)
 

@@ -112,6 +112,12 @@ static const char *text_of_whole(whole number, int scale, char text[MOST_TEXT], 
     return at;
 }
 
+/* Whether a number is below a power of ten, on either side of zero. */
+static int has_digits(whole number, magnitude limit)
+{
+    return number < (whole)limit && number > -(whole)limit;
+}
+
 /* The number in big-endian bytes, at least one of them. False where it needs more than
  * 128 bits, or is not below 10^precision. */
 static int whole_of_bytes(const unsigned char *data, size_t size, magnitude limit, whole *number)
@@ -132,7 +138,7 @@ static int whole_of_bytes(const unsigned char *data, size_t size, magnitude limi
     while (size--)
         found = found << 8 | *data++;
     value = (whole)found;
-    if (value >= (whole)limit || value <= -(whole)limit)
+    if (!has_digits(value, limit))
         return 0;
     *number = value;
     return 1;

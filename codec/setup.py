@@ -2,7 +2,7 @@
 
 from setuptools import Extension, setup
 
-PARTS = ["bytes", "leaves", "moments", "decimals", "containers", "tuples"]
+PARTS = ["bytes", "leaves", "moments", "decimals", "containers", "tuples", "columns"]
 
 setup(
     packages=[],

@@ -12,6 +12,7 @@ the tree does.
 """
 
 from cython cimport no_gc_clear
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.datetime cimport (
     PyDate_CheckExact, PyDateTime_CheckExact, PyDelta_CheckExact, PyTime_CheckExact, date_new,
@@ -30,7 +31,7 @@ from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_AsUTF8String, PyUnicode_CheckExact, PyUnicode_DecodeUTF8, PyUnicode_GET_LENGTH
 from libc.float cimport FLT_MAX
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 import datetime
@@ -50,8 +51,8 @@ cdef extern from *:
     int PyObject_GenericSetAttr(object target, object name, object value) except -1
 
 
-INTERFACE = 1
-"""The number of the interface that statemigrate makes its trees by."""
+INTERFACE = 2
+"""The number of the interface that statemigrate makes its trees and columns by."""
 
 import_datetime()
 cdef object UTC = datetime.timezone.utc
@@ -71,6 +72,7 @@ include "moments.pxi"
 include "decimals.pxi"
 include "containers.pxi"
 include "tuples.pxi"
+include "columns.pxi"
 
 
 @no_gc_clear

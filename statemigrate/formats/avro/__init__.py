@@ -18,11 +18,8 @@ if TYPE_CHECKING:
         encoders_of,
     )
     from statemigrate.formats.avro.column_types import arrow_type, has_columns
-    from statemigrate.formats.avro.columns_reading import read_columns
-    from statemigrate.formats.avro.columns_writing import (
-        has_nulls_only_where_allowed,
-        write_columns,
-    )
+    from statemigrate.formats.avro.columns_writing import has_nulls_only_where_allowed
+    from statemigrate.formats.avro.compiled_columns import read_columns, write_columns
     from statemigrate.formats.avro.extension import StructConverter
     from statemigrate.formats.avro.generated import GeneratedSource
     from statemigrate.formats.avro.leaves import Unfit
@@ -34,8 +31,8 @@ else:
             "checks": "check_of",
             "codec": "DirectConversion Read Write direct_conversion encoders_of",
             "column_types": "arrow_type has_columns",
-            "columns_reading": "read_columns",
-            "columns_writing": "has_nulls_only_where_allowed write_columns",
+            "columns_writing": "has_nulls_only_where_allowed",
+            "compiled_columns": "read_columns write_columns",
             "extension": "StructConverter",
             "generated": "GeneratedSource",
             "leaves": "Unfit",

@@ -88,7 +88,7 @@ def require(holds: Any) -> None:
         raise Irregular
 
 
-def read_columns(record: Record, values: Sequence[bytes]) -> pa.StructArray:
+def read_by_field(record: Record, values: Sequence[bytes]) -> pa.StructArray:
     """The values as an array of structs.
 
     Raises `Irregular`, IndexError or ``pyarrow.ArrowInvalid`` unless all are regular.

@@ -56,7 +56,7 @@ _APART = tuple(
 )
 
 
-def write_columns(record: Record, array: Any) -> list[bytes]:
+def write_by_field(record: Record, array: Any) -> list[bytes]:
     """The bytes of each struct of an array.
 
     Raises `Irregular` or ``pyarrow.ArrowInvalid`` where one of them is none of the record, or has
@@ -78,9 +78,9 @@ def has_nulls_only_where_allowed(node: Node, array: Any, present: Numbers | None
     if isinstance(node, Union):
         _, node = present_branch(node)
         if array.null_count:
-            has = _valid(array)
+            has = valid(array)
             present = has if present is None else has & present
-    elif array.null_count and (present is None or (present & ~_valid(array)).any()):
+    elif array.null_count and (present is None or (present & ~valid(array)).any()):
         return False
     match node:
         case Record():
@@ -148,7 +148,7 @@ class _ColumnWriting:
 
     def _list(self, nodes: tuple[Node, ...], lists: Any, present: Numbers | None) -> None:
         """All items in one block, behind their number, and the end: of a map, keys and values."""
-        counts = np.where(_valid(lists), _lengths(lists), 0)
+        counts = np.where(valid(lists), lengths(lists), 0)
         self._number(counts, present)
         items = lists.flatten()
         if len(items):
@@ -177,7 +177,7 @@ class _ColumnWriting:
             self._append(np.full(self._rows, 2 * place, _U64), _sizes(1, present))
             self.write(other, array, present)
             return
-        has = _valid(array)
+        has = valid(array)
         self._append(np.where(has, _U64(2 * place), _U64(2 - 2 * place)), _sizes(1, present))
         self.write(other, array, has if present is None else has & present)
 
@@ -194,14 +194,14 @@ class _ColumnWriting:
                 number = pc.index_in(array, value_set=pa.array(node.symbols, array.type))
                 if number.null_count:
                     _require_present(number, present)
-                found = np.where(_valid(number), numbers_in_memory(number, np.int32), 0)
+                found = np.where(valid(number), numbers_in_memory(number, np.int32), 0)
                 self._number(found.astype(np.int64), present)
             case Fixed():
                 require(array.type == pa.binary())
                 found = pc.fill_null(array, bytes(node.size))
                 if present is not None:
                     found = pc.if_else(arrow_array(present), found, _no_bytes())
-                require((_lengths(found) == _sizes(node.size, present)).all())
+                require((lengths(found) == _sizes(node.size, present)).all())
                 self._end_piece()
                 self._pieces.append(found)
             case _:
@@ -267,7 +267,7 @@ class _ColumnWriting:
             require((pc.max(pc.utf8_length(array)).as_py() or 0) <= longest)
         if pa.types.is_string(array.type):
             array = array.view(pa.binary())
-        sizes = _lengths(array)
+        sizes = lengths(array)
         if present is not None and sizes[~present].any():
             array = pc.if_else(arrow_array(present), array, _no_bytes())
             sizes = np.where(present, sizes, 0)
@@ -338,10 +338,11 @@ def _grouped(items: Any, counts: Numbers) -> Any:
 
 def _require_present(array: Any, present: Numbers | None) -> None:
     """Where a row has a value there must be one."""
-    require(present is not None and not (present & ~_valid(array)).any())
+    require(present is not None and not (present & ~valid(array)).any())
 
 
-def _valid(array: Any) -> Numbers:
+def valid(array: Any) -> Numbers:
+    """Which values are not null."""
     return numpy_array(array.is_valid())
 
 
@@ -351,7 +352,7 @@ def _no_bytes() -> Any:
     return pa.Array.from_buffers(pa.binary(), 1, buffers, 0)[0]
 
 
-def _lengths(array: Any) -> Numbers:
+def lengths(array: Any) -> Numbers:
     """The lengths of texts, lists or maps; something or other for those that are null."""
     ends = np.frombuffer(array.buffers()[1] or bytes(4), np.int32)
     return np.diff(ends[array.offset : array.offset + len(array) + 1]).astype(np.int64)

@@ -38,7 +38,7 @@ from statemigrate.formats.schema import (
     Union,
 )
 
-INTERFACE = 1
+INTERFACE = 2
 """The number of the interface between the two packages that this module speaks."""
 PURE_CODEC = "STATEMIGRATE_PURE_CODEC"
 """The environment variable that leaves the compiled codec out."""

@@ -372,10 +372,10 @@ def test_one_of_another_interface_is_left_out_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv(extension.PURE_CODEC, raising=False)
-    monkeypatch.setitem(sys.modules, "statemigrate_codec", SimpleNamespace(INTERFACE=2))
+    monkeypatch.setitem(sys.modules, "statemigrate_codec", SimpleNamespace(INTERFACE=1))
     with caplog.at_level(logging.WARNING):
         assert extension.loaded() is None
-    assert "its interface is 2 and not 1" in caplog.text
+    assert "its interface is 1 and not 2" in caplog.text
 
 
 class Emptying(str):
