@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from statemigrate.access import DualAccess
-from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, in_blocks, size_of
+from statemigrate.blocks import BYTES_IN_BLOCK, arrow_blocks, in_blocks
 from statemigrate.deployment import Declared
 from statemigrate.embedded.batch_output import LittleOutput
 from statemigrate.embedded.task_plan import (
@@ -33,6 +33,7 @@ from statemigrate.processor import (
     DualAccessHandle,
     GroupingKey,
     KeyBlocks,
+    PlainColumns,
     StateColumns,
     TupleKeyCodec,
     direct_variable,
@@ -323,12 +324,6 @@ class _Last:
 # From the rows a processor yields to Arrow batches with a column for the report.
 
 
-_AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
-"""Types whose values PySpark hands to Arrow without a look at them."""
-_OF_ONE_SIZE = (*_AS_THEY_ARE, "date", "timestamp", "timestamp_ntz", "decimal")
-_TEXT = "string"
-
-
 class OutputRows:
     """Collects a processor's output rows and turns them into Arrow batches.
 
@@ -398,45 +393,6 @@ class OutputRows:
     def report(self, report: PartitionReport) -> Any:
         """The one-row batch that carries a partition's report."""
         return _with_report(self._nothing.to_batches()[0], report.to_json())
-
-
-class PlainColumns:
-    """Columns of values that PySpark would hand to Arrow as they are, without going by rows."""
-
-    def __init__(self, schema: Any) -> None:
-        kinds = [field.dataType.typeName() for field in schema.fields]
-        self._width = len(kinds)
-        self._texts = [at for at, kind in enumerate(kinds) if kind == _TEXT]
-        self._of_any_size = [at for at, kind in enumerate(kinds) if kind not in _OF_ONE_SIZE]
-        self._are_plain = all(
-            field.nullable and kind in (*_AS_THEY_ARE, _TEXT)
-            for field, kind in zip(schema.fields, kinds, strict=True)
-        )
-
-    def size_of(self, rows: Sequence[Any]) -> int:
-        """About how many bytes the columns have together that may have any number."""
-        from pyspark.sql import Row
-
-        if not set(map(type, rows)) <= {tuple, Row} or set(map(len, rows)) - {self._width}:
-            return sum(map(size_of, rows))
-        if not self._of_any_size:
-            return 0
-        columns = list(zip(*rows, strict=True))
-        return sum(sum(map(size_of, columns[at])) for at in self._of_any_size)
-
-    def of(self, rows: Sequence[Any]) -> Sequence[Sequence[Any]] | None:
-        """A column for each field; None for rows that have to be converted one by one."""
-        from pyspark.sql import Row
-
-        if not (self._are_plain and self._width and set(map(type, rows)) <= {tuple, Row}):
-            return None
-        if set(map(len, rows)) != {self._width}:
-            return None
-        columns = list(zip(*rows, strict=True))
-        for at in self._texts:
-            if not set(map(type, columns[at])) <= {str, type(None)}:
-                return None
-        return columns
 
 
 def _with_report(batch: Any, report: str | None) -> Any:

@@ -360,6 +360,13 @@ class Columns:
         ends, at = self._ends, self.count + at
         return self._data[ends[at - 1] : ends[at]]
 
+    def values_at(self, places: Sequence[int | None]) -> list[bytes | None]:
+        """The encoded values of some entries; None for each None."""
+        data, ends, count = self._data, self._ends, self.count
+        return [
+            None if at is None else data[ends[count + at - 1] : ends[count + at]] for at in places
+        ]
+
     def values(self, first: int, end: int) -> list[bytes]:
         """The encoded values of some entries in a row."""
         if first >= end:
@@ -451,6 +458,8 @@ class ColumnMerge:
 
     def add_inside(self, entries: Sequence[tuple[bytes, tuple[bytes, int]]]) -> None:
         """Put several entries behind what is there: keys, values that lie inside, expiry times."""
+        if not entries:
+            return
         keys, changes = zip(*entries, strict=True)
         values, expiry_times = zip(*changes, strict=True)
         self._key_lengths += map(len, keys)

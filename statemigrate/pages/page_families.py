@@ -111,7 +111,7 @@ class PageFamily:
 
     def get_many_encoded(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """See `statemigrate.families.EncodedBlockFamily.get_many_encoded`."""
-        return list(map((self._section or self._opened()).get, keys))
+        return (self._section or self._opened()).get_many(keys)
 
     def put_many_encoded(self, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         """See `statemigrate.families.EncodedBlockFamily.put_many_encoded`."""

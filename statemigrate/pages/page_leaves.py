@@ -195,6 +195,10 @@ class SplitSection:
         """See `Section.get`. Raises `PageError` where the leaf is not there as it was written."""
         return self._with(key).get(key)
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See `Section.get_many`."""
+        return list(map(self.get, keys))
+
     def expiry(self, key: bytes) -> int:
         """See `Section.expiry`."""
         return self._with(key).expiry(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from functools import partial
 from itertools import repeat
 
 from statemigrate.families import Span
@@ -65,6 +66,13 @@ class Section:
         at = self._position(key)
         return None if at is None else self._old(at)
 
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """`get` for several keys; fast for those that were read and have not changed."""
+        places = self._positions(keys)
+        if self._columns.outside or not self._changes.keys().isdisjoint(keys):
+            return list(map(self.get, keys))
+        return self._columns.values_at(places)
+
     def expiry(self, key: bytes) -> int:
         """When the entry under ``key`` expires: milliseconds since the epoch, or `NEVER`."""
         if key in self._changes:
@@ -95,13 +103,28 @@ class Section:
         self._changes[key] = value, expiry
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes], expiry: int = NEVER) -> None:
-        """`put` for several keys; fast where there is nothing yet."""
-        if self._columns.count or self._changes:
+        """`put` for several keys; fast where there is nothing yet, and for those that were read."""
+        if not self._columns.count and not self._changes:
+            self._changes = dict(zip(keys, zip(values, repeat(expiry)), strict=True))
+            self._keys, self.count = None, len(self._changes)
+        elif not self._replace_many(keys, values, expiry):
             for key, value in zip(keys, values, strict=True):
                 self.put(key, value, expiry)
-            return
-        self._changes = dict(zip(keys, zip(values, repeat(expiry)), strict=True))
-        self._keys, self.count = None, len(self._changes)
+
+    def _replace_many(self, keys: Sequence[bytes], values: Sequence[bytes], expiry: int) -> bool:
+        """Replace values that were read; False, and nothing done, for any other key among them."""
+        columns, places = self._columns, self._positions(keys)
+        if None in places or columns.outside or columns.expiry_times:
+            return False
+        if not self._changes.keys().isdisjoint(keys) or len(set(keys)) != len(keys):
+            return False
+        old = columns.values_at(places)
+        self._changes |= {
+            key: (value, expiry)
+            for key, value, before in zip(keys, values, old, strict=True)
+            if value != before or expiry != NEVER
+        }
+        return True
 
     def delete(self, key: bytes) -> None:
         """Remove the entry under ``key``, if there is one."""
@@ -164,15 +187,20 @@ class Section:
             # All of them are put, since what was put and deleted is no change.
             merge.add_inside(sorted(self._changes.items()))  # type: ignore[arg-type]
             return merge.to_bytes(self._extent)
+        add = partial(self._add_each, merge) if self._has_large() else merge.add_inside
+        put: list[tuple[bytes, tuple[bytes, int]]] = []
         for key in sorted(self._changes):
             # Whatever was read and changed has been looked for.
             change, at = self._changes[key], self._at.get(key)
             start = columns.index_of(key, last) if at is None else at
             if start > last:
+                add(put)
+                put = []
                 merge.take(columns, last, start)
             if change is not None:
-                self._add_change(merge, key, *change)
+                put.append((key, change))
             last = start if at is None else at + 1
+        add(put)
         merge.take(columns, last, columns.count)
         return merge.to_bytes(self._extent)
 
@@ -207,11 +235,14 @@ class Section:
             elif at in self._columns.outside:
                 self._outside.delete(self._extent.name, key)
 
-    def _add_change(self, merge: ColumnMerge, key: bytes, value: bytes, expires_at: int) -> None:
-        if self._is_large(value):
-            merge.add(key, outsides.reference(value), expires_at, is_reference=True)
-        else:
-            merge.add(key, value, expires_at)
+    def _add_each(
+        self, merge: ColumnMerge, entries: Sequence[tuple[bytes, tuple[bytes, int]]]
+    ) -> None:
+        for key, (value, expires_at) in entries:
+            if self._is_large(value):
+                merge.add(key, outsides.reference(value), expires_at, is_reference=True)
+            else:
+                merge.add(key, value, expires_at)
 
     def _has_large(self) -> bool:
         """Whether one of the values that were put lies outside."""
@@ -238,12 +269,23 @@ class Section:
             return at
         self._singly -= 1
         if self._singly < 0:
-            self._at = dict(zip(self._columns.keys, range(self._columns.count), strict=True))
+            self._find_all()
             return self._at.get(key)
         at = self._columns.find(key)
         if at is not None:
             self._at[key] = at
         return at
+
+    def _positions(self, keys: Sequence[bytes]) -> list[int | None]:
+        """Where the keys are among those that were read; None for any other."""
+        if 0 <= self._singly < len(keys):
+            self._find_all()
+        return list(map(self._at.get if self._singly < 0 else self._position, keys))
+
+    def _find_all(self) -> None:
+        """Find where each key is, as many are looked for."""
+        self._singly = -1
+        self._at = dict(zip(self._columns.keys, range(self._columns.count), strict=True))
 
     def _ordered(self) -> list[bytes]:
         """Every key there was or is, in order: what was deleted is to be passed over."""

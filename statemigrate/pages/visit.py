@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor
 
-from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks, size_of
+from statemigrate.blocks import BYTES_IN_BLOCK, in_blocks
 from statemigrate.deployment import Declared
 from statemigrate.formats import plain_values
 from statemigrate.native import Arrived, Stopwatch
@@ -43,6 +43,7 @@ from statemigrate.processor import (
     GroupingKey,
     KeyBlock,
     KeyBlocks,
+    PlainColumns,
     StateColumns,
     TupleKeyCodec,
     column_of,
@@ -134,6 +135,8 @@ def _by_key(
 
 
 _ROWS_A_PACKAGE = 10_000
+_ROWS_A_LOOK = 64
+"""Rows of output after which their size is looked at."""
 
 
 class PagedProcessor(StatefulProcessor):
@@ -183,6 +186,7 @@ class PagedProcessor(StatefulProcessor):
         self._incoming = incoming(deployment.key_columns, keys, self._rows.names)
         self._initial = Unpacking(self._initial_columns, keys, self._initial_names)
         self._outgoing = Giving() if self._gives_rows else Packing(deployment.output)
+        self._plain = PlainColumns(deployment.output)
         self._timers = PageTimers()
         self._stopwatch = Stopwatch()
         self._tables: PageTables | None = None
@@ -253,21 +257,23 @@ class PagedProcessor(StatefulProcessor):
         if before is not None and self._tables is not None:
             raise no_timers_by_table("timers of keys, which an earlier release has registered")
         output: list[Any] = []
-        size = 0
+        size = looked = 0
         for rows in calls:
-            made = list(rows)
-            output += made
-            size += sum(map(size_of, made))
-            if len(output) >= _ROWS_A_PACKAGE or size >= BYTES_IN_BLOCK:
+            output += rows
+            if len(output) - looked < _ROWS_A_LOOK:
+                continue
+            size += self._plain.size_of(output[looked:])
+            looked = len(output)
+            if looked >= _ROWS_A_PACKAGE or size >= BYTES_IN_BLOCK:
                 yield from self._given(output, size)
-                output, size = [], 0
+                output, size, looked = [], 0, 0
         self._stores.migrate(asked=arrived is not None and arrived.asks_for_migration())
         self._stores.drop_expired()
         self._stores.forget_marks()
         self._write(page)
         if firing is not None or self._timers.earliest() != before:
             self._set_timer(firing)
-        yield from self._given(output, size)
+        yield from self._given(output, size + self._plain.size_of(output[looked:]))
         self._stopwatch.end(asked=arrived is not None and not arrived.is_for_user)
 
     def _given(self, rows: list[Any], size: int) -> Iterator[Any]:

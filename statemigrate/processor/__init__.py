@@ -10,6 +10,7 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.processor.arrow_rows import (
+        PlainColumns,
         column_of,
         returned_output,
     )
@@ -72,7 +73,7 @@ else:
     make_face(
         __name__,
         {
-            "arrow_rows": "column_of returned_output",
+            "arrow_rows": "PlainColumns column_of returned_output",
             "batch_processor": "BatchProcessor KeyBlock KeyBlocks processed_blocks",
             "garbage": "few_collections keep_what_is_loaded",
             "handle": "DualAccessHandle Listening declared_variables never_dropped struct_of",

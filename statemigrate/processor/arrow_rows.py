@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
+from statemigrate.blocks import size_of
 from statemigrate.errors import ProcessorError, ValueMismatchError, values_hidden
 from statemigrate.formats import plain_array, plain_values
 
@@ -33,6 +34,12 @@ _ALIKE: tuple[tuple[Callable[[Any], bool], ...], ...] = (
     (types.is_duration,),
 )
 """Kinds of types. One of a kind becomes another, if its values are values of that."""
+
+
+_AS_THEY_ARE = ("boolean", "byte", "short", "integer", "long", "float", "double")
+"""Types whose values PySpark hands to Arrow without a look at them."""
+_OF_ONE_SIZE = (*_AS_THEY_ARE, "date", "timestamp", "timestamp_ntz", "decimal")
+_TEXT = "string"
 
 
 class UnfitColumn(Exception):  # noqa: N818 - a signal between two parts of this package
@@ -222,3 +229,42 @@ def unfit(what: str, error: UnfitColumn) -> ValueMismatchError:
 def _with_detail(found: str, detail: object) -> str:
     """What was found, with a text of Arrow's, which may quote a value."""
     return found if detail is None or values_hidden() else f"{found}: {detail}"
+
+
+class PlainColumns:
+    """Columns of values that PySpark would hand to Arrow as they are, without going by rows."""
+
+    def __init__(self, schema: Any) -> None:
+        kinds = [field.dataType.typeName() for field in schema.fields]
+        self._width = len(kinds)
+        self._texts = [at for at, kind in enumerate(kinds) if kind == _TEXT]
+        self._of_any_size = [at for at, kind in enumerate(kinds) if kind not in _OF_ONE_SIZE]
+        self._are_plain = all(
+            field.nullable and kind in (*_AS_THEY_ARE, _TEXT)
+            for field, kind in zip(schema.fields, kinds, strict=True)
+        )
+
+    def size_of(self, rows: Sequence[Any]) -> int:
+        """About how many bytes the columns have together that may have any number."""
+        from pyspark.sql import Row
+
+        if not set(map(type, rows)) <= {tuple, Row} or set(map(len, rows)) - {self._width}:
+            return sum(map(size_of, rows))
+        if not rows or not self._of_any_size:
+            return 0
+        columns = list(zip(*rows, strict=True))
+        return sum(sum(map(size_of, columns[at])) for at in self._of_any_size)
+
+    def of(self, rows: Sequence[Any]) -> Sequence[Sequence[Any]] | None:
+        """A column for each field; None for rows that have to be converted one by one."""
+        from pyspark.sql import Row
+
+        if not (self._are_plain and self._width and set(map(type, rows)) <= {tuple, Row}):
+            return None
+        if set(map(len, rows)) != {self._width}:
+            return None
+        columns = list(zip(*rows, strict=True))
+        for at in self._texts:
+            if not set(map(type, columns[at])) <= {str, type(None)}:
+                return None
+        return columns

@@ -179,6 +179,54 @@ def check_many(
     assert held(Page(PLACE, together.written(), values_outside)) == held(singly)
 
 
+_FEW = st.lists(st.sampled_from([b"", b"a", b"b", b"aa"]), max_size=5)
+
+
+@given(
+    st.dictionaries(st.sampled_from([b"", b"a", b"b"]), st.sampled_from([b"x", b"y"])),
+    st.sampled_from([NEVER, 7]),
+    st.lists(st.tuples(_FEW, st.sampled_from([b"x", b"y", None]), st.sampled_from([NEVER, 5]))),
+    st.sampled_from([1, 64]),
+    st.booleans(),
+)
+@example({b"a": b"x"}, NEVER, [([b"a", b"a"], b"y", NEVER)], 1, False)
+@example({b"a": b"x"}, NEVER, [([b"a"], b"y", NEVER), ([b"a"], b"x", NEVER)], 1, False)
+@example({b"a": b"x"}, NEVER, [([b"a"], None, NEVER), ([b"a"], b"y", NEVER)], 1, False)
+@example({b"a": b"x"}, NEVER, [([b"a"], b"x", 5)], 1, False)
+@example({b"a": b"x"}, 7, [([b"a"], b"x", NEVER)], 1, False)
+@example({b"a": b"x", b"b": b"y"}, NEVER, [([b"b", b"a"], b"y", NEVER)], 1, False)
+@example({b"a": b"x"}, NEVER, [([b"a"], b"x", NEVER), ([b"a"], b"y", NEVER)], 1, True)
+def test_entries_that_are_replaced_together_are_as_one_after_the_other(
+    content: dict[bytes, bytes], expiry: int, steps: Any, entries_a_search: int, has_outside: bool
+) -> None:
+    entries = {key: (value, expiry) for key, value in content.items()}
+    beside = OutsideValues() if has_outside else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outside, "LARGEST_INSIDE", 0)
+        patch.setattr(sections, "_ENTRIES_A_SEARCH", entries_a_search)
+        page = filled({"notes": entries}, beside=beside)
+        page.write_outside()
+        together, singly = (Page(PLACE, page.written(), beside) for _ in range(2))
+        some, other = section(together, "notes"), section(singly, "notes")
+        for number, (few, value, moment) in enumerate(steps):
+            assert some.get_many(few) == list(map(other.get, few))
+            if value is None:
+                some.delete_many(few)
+            else:
+                # The last of a key's values counts, and one of them is what is there already.
+                written = [b"x" if (at + number) % 2 else value for at in range(len(few))]
+                some.put_many(few, written, moment)
+            for at, key in enumerate(few):
+                if value is None:
+                    other.delete(key)
+                else:
+                    other.put(key, written[at], moment)
+            assert some.get_many(few) == list(map(other.get, few))
+            assert some.count == other.count
+            assert some.is_changed is other.is_changed
+        assert together.written() == singly.written()
+
+
 @given(contents, changes, st.sampled_from([1, 64]))
 def test_large_values_lie_outside_of_the_page_and_no_others_do(
     content: Contents, steps: Any, entries_a_search: int
