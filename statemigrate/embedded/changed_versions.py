@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Protocol
 
 from statemigrate.blocks import in_blocks
-from statemigrate.checkpoint.logs import Offsets
+from statemigrate.checkpoint import MEANINGS
+from statemigrate.checkpoint.logs import Offsets, batches_in, names_in
 from statemigrate.deployment import StoredFamily, StoredStore
 from statemigrate.embedded.batches import NAME
 from statemigrate.embedded.committed import CommittedPartition, CommittedVersion, hold
@@ -126,12 +127,11 @@ def copy_changed(
             step = _CopiedVersion(before, version, copied, working, change)
             states = step.copied_states(states)
             publish_manifest(copied, replace(version.manifest, partitions=states))
-            for name in (f"offsets/{batch}", f"commits/{batch}"):
-                target.put(name, old.get(name))
             if before is not None:
                 before.close()
             before = version
-    target.put("metadata", old.get("metadata"))
+    _copy_logs(old, target, batches)
+    _copy_records(old, target, batches[-1])
 
 
 @dataclass(frozen=True)
@@ -361,14 +361,31 @@ def removed_versions(files: Files, batches: Sequence[int]) -> list[int]:
 
 
 def fork_versions(old: Files, new: Path, batches: Sequence[int]) -> None:
-    """Copy the state after each of some ``batches``, and the logs of these, to a directory.
+    """Copy the state after each of some ``batches``, and their logs and records, to a directory.
 
     The new place has the query's id. What its sources keep is left out. Raises `CorruptFileError`
     for a version whose files do not make it.
     """
+    _copy_versions(old, new, batches)
+    _copy_records(old, LocalFiles(new), batches[-1])
+
+
+def fork_version(old: Files, new: Path, batch: int) -> None:
+    """Copy the state after a ``batch`` to a directory, for a query with an id of its own.
+
+    What the old query's starts have recorded is left out. Raises as `fork_versions`.
+    """
+    _copy_versions(old, new, [batch])
+    target = LocalFiles(new)
+    target.replace("metadata", f'{{"id":"{uuid.uuid4()}"}}'.encode())
+    if batch > 0:
+        # A query that starts reads the offsets of the batch before, and goes on from the last.
+        target.put(f"offsets/{batch - 1}", old.get(f"offsets/{batch}"))
+
+
+def _copy_versions(old: Files, new: Path, batches: Sequence[int]) -> None:
     layout, copied = Layout.over(old), Layout(new)
     mirror = Mirror(Layout(new, old))
-    target = LocalFiles(new)
     for batch in batches:
         manifest = read_manifest(layout, batch)
         brought = mirror.bring(manifest.partitions)
@@ -376,26 +393,26 @@ def fork_versions(old: Files, new: Path, batches: Sequence[int]) -> None:
             mirror.require_whole(brought)
         states = tuple(each.standalone for each in brought)
         publish_manifest(copied, replace(manifest, partitions=states))
-        for name in (f"offsets/{batch}", f"commits/{batch}"):
-            target.put(name, old.get(name))
     for each in mirror.lost:
         _log.warning(
             "%s (%s); other files make the version", without_credentials(each.headline), each.found
         )
+    _copy_logs(old, LocalFiles(new), batches)
+
+
+def _copy_logs(old: Files, target: LocalFiles, batches: Sequence[int]) -> None:
+    for batch in batches:
+        for name in (f"offsets/{batch}", f"commits/{batch}"):
+            target.put(name, old.get(name))
     target.put("metadata", old.get("metadata"))
 
 
-def fork_version(old: Files, new: Path, batch: int) -> None:
-    """Copy the state after a ``batch`` to a directory, for a query with an id of its own.
-
-    Raises as `fork_versions`.
-    """
-    fork_versions(old, new, [batch])
-    target = LocalFiles(new)
-    target.replace("metadata", f'{{"id":"{uuid.uuid4()}"}}'.encode())
-    if batch > 0:
-        # A query that starts reads the offsets of the batch before, and goes on from the last.
-        target.put(f"offsets/{batch - 1}", old.get(f"offsets/{batch}"))
+def _copy_records(old: Files, target: LocalFiles, batch: int) -> None:
+    """Copy what starts up to a batch have recorded of the code: its settings are among it."""
+    for start in batches_in(names_in(old, MEANINGS)):
+        if start <= batch:
+            name = f"{MEANINGS}/{start}"
+            target.put(name, old.get(name))
 
 
 def contents_at(files: Files, batch: int) -> dict[str, Contents]:

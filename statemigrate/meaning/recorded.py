@@ -11,11 +11,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from statemigrate.checkpoint import MEANINGS
-from statemigrate.checkpoint.logs import batches_in, names_in
+from statemigrate.checkpoint import MEANINGS, OPERATOR_MEANINGS
+from statemigrate.checkpoint.logs import batches_in, folders_in, names_in
 from statemigrate.errors import CorruptFileError
 from statemigrate.event_log import NOTHING_DONE, STEP, Event, Stamp, append
 from statemigrate.files import Files, check_shape, sealed, understood, unsealed
@@ -89,10 +90,15 @@ def recorded_meaning(files: Files, committed: int, folder: str = MEANINGS) -> Me
 def settings_at(files: Files, committed: int) -> dict[str, str]:
     """Settings of a query that its state depends on, as recorded; none where there is no record.
 
-    Raises as `recorded_meaning`.
+    A guarded start has a record of the whole query, and an operator that migrates live one of
+    itself. The newest counts. Raises as `recorded_meaning`.
     """
-    record = recorded_meaning(files, committed)
-    return {} if record is None else recorded_settings(record.meaning)
+    operators = [f"{OPERATOR_MEANINGS}/{each}" for each in folders_in(files, OPERATOR_MEANINGS)]
+    found = (recorded_meaning(files, committed, each) for each in (*operators, MEANINGS))
+    records = sorted((each for each in found if each is not None), key=attrgetter("batch"))
+    return {
+        name: value for each in records for name, value in recorded_settings(each.meaning).items()
+    }
 
 
 def forget_later(files: Files, committed: int, folder: str = MEANINGS) -> None:

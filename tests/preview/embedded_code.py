@@ -192,6 +192,11 @@ def started(events: Events):
     return totals(events).start(availableNow=True)
 
 
+def minutes_of_the_day(events: Events):
+    """The key depends on the session's time zone."""
+    return query(events.withColumn("k", F.date_format("at", "HH:mm")), Totals())
+
+
 def no_query(events: Events):
     return events
 

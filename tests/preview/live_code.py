@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from previewed_code import Events, Means, Totals, WrongMeans, WrongTotals
-from pyspark.sql import Row
+from pyspark.sql import Row, functions
 from pyspark.sql.streaming import StatefulProcessor
 
 from statemigrate import migrated, paged, stateful, with_backfill
@@ -27,6 +27,11 @@ def _stateful(events, processor, **options):
 
 def stateful_totals(events: Events):
     return _stateful(events, Totals())
+
+
+def stateful_minutes(events: Events):
+    """The key depends on the session's time zone."""
+    return _stateful(events.withColumn("k", functions.date_format("at", "HH:mm")), Totals())
 
 
 def stateful_means(events: Events):

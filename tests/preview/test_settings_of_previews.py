@@ -2,9 +2,12 @@
 
 import json
 
+import embedded_code
+import live_code
 import previewed_code as code
 import pytest
-from previewed_query import Query, events, fields, named
+from embedded_life import EmbeddedLife
+from previewed_query import Query, events, fields, named, scripts_of
 
 from statemigrate import NewCode, doctor, guarded, open_state
 from statemigrate.checkpoint import MEANINGS
@@ -34,6 +37,35 @@ def test_a_preview_has_the_zone_of_the_query_also_of_a_bundle(query, tmp_path):
         assert (found.noise, found.unexpected, fields(found)) == ((), (), set())
     query.spark.conf.set(ZONE, "Asia/Tokyo")
     assert query.preview(code.days).noise
+
+
+def test_the_embedded_engine_is_previewed_in_the_zone_of_its_query(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded_code, "CHECKPOINT", str(tmp_path / "checkpoint"))
+    session = spark.newSession()
+    session.conf.set(ZONE, "America/Los_Angeles")
+    query = EmbeddedLife(session, tmp_path, embedded_code.minutes_of_the_day, batches=3)
+    query.spark = spark.newSession()
+    query.save(tmp_path / "bundle", batches=2)
+    query.save(tmp_path / "masked", batches=2, mask=["id"])
+    for place in (None, tmp_path / "bundle", tmp_path / "masked"):
+        found = query.preview(embedded_code.minutes_of_the_day, batches=2, place=place)
+        assert (found.noise, found.unexpected, fields(found)) == ((), (), set())
+    query.spark.conf.set(ZONE, "Asia/Tokyo")
+    assert query.preview(embedded_code.minutes_of_the_day, batches=2).noise
+
+
+def test_an_operator_that_migrates_live_is_previewed_in_the_zone_of_its_query(
+    spark, tmp_path, monkeypatch
+):
+    scripts = scripts_of(live_code, tmp_path, monkeypatch)
+    session = spark.newSession()
+    session.conf.set(ZONE, "America/Los_Angeles")
+    query = Query(session, tmp_path, live_code.stateful_minutes, "update", batches=3)
+    query.spark = spark.newSession()
+    query.save(tmp_path / "bundle", batches=2)
+    for place in (None, tmp_path / "bundle"):
+        found = query.preview(live_code.stateful_minutes, 2, migrations=scripts, place=place)
+        assert (found.noise, found.unexpected, fields(found)) == ((), (), set())
 
 
 def damaged(query, batch, partitions):

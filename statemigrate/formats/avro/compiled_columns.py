@@ -46,7 +46,7 @@ def read_columns(record: Record, values: Sequence[bytes]) -> pa.StructArray:
     if codec is None:
         return read_by_field(record, values)
     require(len(values) > 0)
-    column, made = _Gathered(codec).column(record)
+    column, made = _ReadColumns(codec).column(record)
     codec.read_columns(column, list(values))
     array = made()
     # Text that is not UTF-8.
@@ -64,11 +64,12 @@ def write_columns(record: Record, array: Any) -> list[bytes]:
         return write_by_field(record, array)
     require(len(array) > 0)
     array.validate(full=True)
-    written: list[bytes] = codec.write_columns(_Given(codec).column(record, array), len(array))
+    column = _WrittenColumns(codec).column(record, array)
+    written: list[bytes] = codec.write_columns(column, len(array))
     return written
 
 
-class _Kinds:
+class _ColumnKinds:
     """The package's columns of single values."""
 
     def __init__(self, codec: Any) -> None:
@@ -117,7 +118,7 @@ class _Kinds:
         return self.codec.NumberColumn(width, low, high, factor, 10 ** (6 - digits))
 
 
-class _Gathered(_Kinds):
+class _ReadColumns(_ColumnKinds):
     """Columns that are read, each with what makes an array of it afterwards."""
 
     def column(self, node: Node) -> tuple[Any, Callable[[], Any]]:
@@ -188,7 +189,7 @@ def _array(column: Any, kind: Any, children: list[Any] | None = None) -> Any:
     return pa.Array.from_buffers(kind, count, content, nulls, children=children)
 
 
-class _Given(_Kinds):
+class _WrittenColumns(_ColumnKinds):
     """Columns that are filled with Arrow's buffers, and written."""
 
     def column(self, node: Node, array: Any) -> Any:
