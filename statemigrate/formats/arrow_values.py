@@ -151,13 +151,23 @@ def _binary(kind: Any) -> Any:
 
     if types.is_string(kind):
         return pa.binary()
-    return pa.large_binary() if types.is_large_string(kind) else kind
+    return pa.large_binary() if types.is_large_string(kind) else _castable(kind)
 
 
 def _without_zone(kind: Any) -> Any:
     import pyarrow as pa
 
-    return pa.timestamp(kind.unit) if _is_utc(kind) else kind
+    return pa.timestamp(kind.unit) if _is_utc(kind) else _castable(kind)
+
+
+def _castable(kind: Any) -> Any:
+    """The type, with another one for nulls alone.
+
+    Arrow's cast of such a column within lists and maps to itself has too few of them.
+    """
+    import pyarrow as pa
+
+    return pa.bool_() if pa.types.is_null(kind) else kind
 
 
 def _retyped(kind: Any, leaf: Callable[[Any], Any]) -> Any:

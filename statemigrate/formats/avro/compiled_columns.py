@@ -228,11 +228,16 @@ class _WrittenColumns(_ColumnKinds):
         lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
         counts = np.where(valid(lists), lengths(lists), 0)
         require(are_distinct(lists.flatten().field(0), counts))
-        pair = (self.column(node.keys, array.keys), self.column(node.values, array.items))
-        entries = self.codec.RecordColumn(pair)
-        entries.fill(len(array.keys), 0, None)
-        found = self.codec.ListColumn(entries)
-        found.fill(len(array), array.offset, *_own_buffers(array))
+        # Not the map's own `keys`, which are not those of entries that are a slice.
+        entries = lists.values
+        pair = (
+            self.column(node.keys, entries.field(0)),
+            self.column(node.values, entries.field(1)),
+        )
+        inner = self.codec.RecordColumn(pair)
+        inner.fill(len(entries), 0, None)
+        found = self.codec.ListColumn(inner)
+        found.fill(len(lists), lists.offset, *_own_buffers(lists))
         return found
 
     def _enum(self, node: Enum, array: Any) -> Any:

@@ -64,8 +64,17 @@ LIFE = pa.struct(
         ("days", pa.list_(pa.timestamp("us", "UTC"))),
         ("by_day", pa.map_(pa.timestamp("us", "UTC"), pa.struct([("at", pa.timestamp("us"))]))),
         ("far", pa.timestamp("us", "Asia/Tokyo")),
+        ("nothing", pa.list_(pa.null())),
+        ("of_days", pa.map_(pa.int8(), pa.struct([("nothing", pa.list_(pa.null()))]))),
     ]
 )
+NOTHING = st.none() | st.integers(0, 3).map(lambda count: [None] * count)
+
+
+def _of(nothing):
+    return {"nothing": nothing}
+
+
 LIVES = st.none() | st.fixed_dictionaries(
     {
         "at": st.none() | MOMENTS,
@@ -73,6 +82,8 @@ LIVES = st.none() | st.fixed_dictionaries(
         "days": st.none() | st.lists(st.none() | MOMENTS, max_size=2),
         "by_day": st.none() | st.dictionaries(MOMENTS, st.none() | st.just({"at": None})),
         "far": st.none() | st.just(datetime(2026, 1, 1, tzinfo=UTC)),
+        "nothing": NOTHING,
+        "of_days": st.none() | st.dictionaries(st.integers(0, 9), st.builds(_of, NOTHING)),
     }
 )
 
@@ -80,12 +91,32 @@ LIVES = st.none() | st.fixed_dictionaries(
 @given(st.lists(LIVES, max_size=4))
 def test_moments_have_the_zone_that_pyarrow_gives_them(values):
     array = pa.array(
-        [None if each is None else each | {"by_day": pairs(each["by_day"])} for each in values],
+        [
+            None
+            if each is None
+            else each
+            | {
+                "by_day": pairs(each["by_day"]),
+                "of_days": each["of_days"] and list(each["of_days"].items()),
+            }
+            for each in values
+        ],
         LIFE,
     )
     assert plain_values(array) == values
     assert all(each is None or each["at"] is None or each["at"].tzinfo is UTC for each in
                plain_values(array))  # fmt: skip
+
+
+@given(st.lists(st.tuples(NOTHING, st.sampled_from([b"a", b"\xff"])), min_size=1, max_size=4))
+def test_text_that_is_not_utf_8_is_escaped_next_to_lists_of_nothing(values):
+    lists = pa.array([each for each, _ in values], pa.list_(pa.null()))
+    texts = pa.array([each for _, each in values], pa.binary()).view(pa.string())
+    array = pa.StructArray.from_arrays([lists, texts], ["nothing", "text"])
+    assert plain_values(array) == [
+        {"nothing": nothing, "text": text.decode("utf-8", "surrogateescape")}
+        for nothing, text in values
+    ]
 
 
 def test_moments_become_plain_values_without_pandas():

@@ -68,6 +68,24 @@ def test_columns_hold_what_is_read_one_by_one_and_give_the_same_bytes(
     assert fmt.encode_columns(array) == stored
 
 
+def _sliced(array: Any) -> Any:
+    """The array as a slice of a longer one, and so all that is inside it."""
+    if not len(array):
+        return array
+    longer = pa.concat_arrays([array.slice(0, 1), array])
+    kind, marks, nulls = longer.type, longer.buffers()[:1], longer.null_count
+    if pa.types.is_struct(kind):
+        children = [_sliced(longer.field(place)) for place in range(kind.num_fields)]
+    elif pa.types.is_list(kind):
+        children, marks = [_sliced(longer.values)], longer.buffers()[:2]
+    elif pa.types.is_map(kind):
+        lists = longer.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+        children, marks = [_sliced(lists.values)], longer.buffers()[:2]
+    else:
+        return longer.slice(1)
+    return pa.Array.from_buffers(kind, len(longer), marks, nulls, children=children).slice(1)
+
+
 @settings(max_examples=35, deadline=None)
 @given(columnar_values() | columnar_values(lists=True), st.data())
 def test_columns_that_others_made_give_the_bytes_of_their_values(
@@ -78,6 +96,7 @@ def test_columns_that_others_made_give_the_bytes_of_their_values(
     array = plain_array(many, _nullable(arrow_type(fmt.schema)))
     start = data.draw(st.integers(0, len(many) - 1))
     assert fmt.encode_columns(array.slice(start)) == fmt.encode_many(many[start:])
+    assert fmt.encode_columns(_sliced(array)) == fmt.encode_many(many)
     if isinstance(fmt, Struct):
         # What lies under a null is nobody's value.
         hidden = [place % 2 == 0 for place in range(len(many))]
@@ -329,6 +348,36 @@ def test_what_is_in_memory_under_a_null_is_not_written(kind: str) -> None:
     array = pa.StructArray.from_arrays([_hidden(every)], ["v"])
     plain = [value if at % 2 == 0 else {"v": None} for at, value in enumerate(values)]
     for start in (0, 1, 9):
+        assert fmt.encode_columns(array.slice(start)) == fmt.encode_many(plain[start:])
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_children_that_are_slices_give_the_bytes_of_their_rows(first: int) -> None:
+    fmt = Struct("m MAP<STRING, INT>, l ARRAY<STRING>, s STRUCT<n: INT>")
+    texts, numbers = pa.array(list("zyabc")), pa.array(range(5), pa.int32())
+    fields = [pa.field("key", pa.string(), nullable=False), pa.field("value", pa.int32())]
+    entries = pa.StructArray.from_arrays([texts, numbers], fields=fields).slice(first)
+    ends = pa.py_buffer(struct.pack("<4i", 0, 1, 1, 3))
+    maps = pa.Array.from_buffers(
+        pa.map_(pa.string(), pa.int32()), 3, [None, ends], children=[entries]
+    )
+    lists = pa.Array.from_buffers(
+        pa.list_(pa.string()), 3, [None, ends], children=[texts.slice(first)]
+    )
+    inner = pa.Array.from_buffers(
+        pa.struct([("n", pa.int32())]), 3, [None], children=[numbers.slice(first, 3)]
+    )
+    array = pa.StructArray.from_arrays([maps, lists, inner], ["m", "l", "s"])
+    keys, values = list("zyabc")[first:], list(range(5))[first:]
+    plain = [
+        {
+            "m": dict(zip(keys[start:end], values[start:end], strict=True)),
+            "l": keys[start:end],
+            "s": {"n": values[place]},
+        }
+        for place, (start, end) in enumerate([(0, 1), (1, 1), (1, 3)])
+    ]
+    for start in range(3):
         assert fmt.encode_columns(array.slice(start)) == fmt.encode_many(plain[start:])
 
 

@@ -7,7 +7,7 @@ from random import Random
 from statistics import mean, pstdev
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from statemigrate.errors import StartupError
@@ -116,6 +116,12 @@ COSTS = st.builds(
 
 @settings(max_examples=15)
 @given(share=st.floats(0.1, 0.6), before=COSTS, after=COSTS, tells=st.booleans())
+@example(
+    share=0.1,
+    before={"start_ms": 200.0, "row_ms": 0.03125, "entry_ms": 1.0, "rows": 1000},
+    after={"start_ms": 200.0, "row_ms": 0.015625, "entry_ms": 3.0, "rows": 1000},
+    tells=False,
+)
 def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed(
     share, before, after, tells
 ):
@@ -124,7 +130,9 @@ def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed
         vars(query).update(cost)
         query.run(120)
         batches = query.run(20)
-        assert query.taken(batches) == pytest.approx(share, rel=0.1)
+        # A chunk has whole entries, of which one may be more than a tenth of the share.
+        entry = query.entry_ms / query.alone_ms
+        assert query.taken(batches) == pytest.approx(share, abs=max(0.1 * share, entry))
         slowest = max(each.milliseconds for each in batches)
         assert slowest <= 1.1 * query.alone_ms / (1 - share)
         assert 1 <= len([each for each in batches if not each.entries]) <= 2, "one batch in ten"
