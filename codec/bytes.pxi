@@ -14,6 +14,15 @@ cdef int refuse() except -1:
     raise Refused
 
 
+cdef inline int open_source(Source* source, object data) except -1:
+    """Begin to read bytes; refuse what is none."""
+    if not PyBytes_CheckExact(data):
+        refuse()
+    source.at = <const unsigned char*>PyBytes_AS_STRING(data)
+    source.end = source.at + PyBytes_GET_SIZE(data)
+    return 0
+
+
 cdef inline int require(Source* source, uint64_t size) except -1:
     """Refuse where fewer bytes than that are left."""
     if <uint64_t>(source.end - source.at) < size:
@@ -92,6 +101,10 @@ cdef inline void open_sink(Sink* sink) noexcept:
 cdef inline void close_sink(Sink* sink) noexcept:
     if sink.data != sink.first:
         PyMem_Free(sink.data)
+
+
+cdef inline object bytes_in(Sink* sink):
+    return PyBytes_FromStringAndSize(<const char*>sink.data, <Py_ssize_t>sink.size)
 
 
 cdef int grow(Sink* sink, size_t more) except -1:

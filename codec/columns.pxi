@@ -16,10 +16,6 @@ cdef inline int put_bit(Sink* bits, Py_ssize_t place, bint bit) except -1:
     return 0
 
 
-cdef inline object bytes_in(Sink* sink):
-    return PyBytes_FromStringAndSize(<const char*>sink.data, <Py_ssize_t>sink.size)
-
-
 cdef class Column:
     """Values of one type at one place of records, and which of them are null.
 
@@ -316,17 +312,8 @@ cdef class DecimalColumn(Column):
         self.limit, self.size, self.bits = power_of_ten(precision), size, 128
 
     cdef int read(self, Source* source) except -1:
-        cdef Py_ssize_t size = self.size
         cdef whole number = 0
-        if size > 0:
-            require(source, size)
-        else:
-            read_size(source, &size)
-            if size == 0:
-                refuse()
-        source.at += size
-        if not whole_of_bytes(source.at - size, size, self.limit, &number):
-            refuse()
+        read_whole(source, self.size, self.limit, &number)
         put_bytes(&self.values, &number, 16)
         return self.mark()
 
@@ -337,22 +324,11 @@ cdef class DecimalColumn(Column):
 
     cdef int write(self, Py_ssize_t row, Sink* sink) except -1:
         cdef whole number = 0
-        cdef size_t size
         self.require_row(row)
         memcpy(&number, self.at(row), 16)
         if not has_digits(number, self.limit):
             refuse()
-        size = bytes_of_whole(number)
-        if self.size < 0:
-            put_number(sink, <int64_t>size)
-        elif size > <size_t>self.size:
-            refuse()
-        else:
-            size = self.size
-        make_room(sink, size)
-        put_whole(number, sink.data + sink.size, size)
-        sink.size += size
-        return 0
+        return write_whole(sink, self.size, number)
 
 
 @no_gc_clear
@@ -475,10 +451,7 @@ def read_columns(Column column not None, list values not None):
     if len(values) > MOST_IN_A_COLUMN:
         refuse()
     for data in values:
-        if not PyBytes_CheckExact(data):
-            refuse()
-        source.at = <const unsigned char*>PyBytes_AS_STRING(data)
-        source.end = source.at + PyBytes_GET_SIZE(data)
+        open_source(&source, data)
         column.read(&source)
         if source.at != source.end:
             refuse()

@@ -17,6 +17,36 @@ cdef extern from "digits.h":
     void put_whole(whole number, unsigned char* data, size_t size)
 
 
+cdef inline int read_whole(
+    Source* source, Py_ssize_t size, magnitude limit, whole* number
+) except -1:
+    """A number in ``size`` bytes, or behind a length where that is below zero."""
+    if size > 0:
+        require(source, size)
+    else:
+        read_size(source, &size)
+        if size == 0:
+            refuse()
+    source.at += size
+    if not whole_of_bytes(source.at - size, size, limit, number):
+        refuse()
+    return 0
+
+
+cdef inline int write_whole(Sink* sink, Py_ssize_t size, whole number) except -1:
+    """The other way round."""
+    cdef size_t fewest = bytes_of_whole(number)
+    if size < 0:
+        put_number(sink, <int64_t>fewest)
+        size = fewest
+    elif fewest > <size_t>size:
+        refuse()
+    make_room(sink, size)
+    put_whole(number, sink.data + sink.size, size)
+    sink.size += size
+    return 0
+
+
 cdef class Decimals(Node):
     """Decimals in ``size`` bytes, or behind a length where that is below zero."""
 
@@ -32,27 +62,17 @@ cdef class Decimals(Node):
         self.least = size if size > 0 else 1
 
     cdef object read(self, Source* source):
-        cdef Py_ssize_t size = self.size
         cdef whole number = 0
         cdef char[MOST_TEXT] text
         cdef const char* first
         cdef size_t length = 0
-        if size > 0:
-            require(source, size)
-        else:
-            read_size(source, &size)
-            if size == 0:
-                refuse()
-        source.at += size
-        if not whole_of_bytes(source.at - size, size, self.limit, &number):
-            refuse()
+        read_whole(source, self.size, self.limit, &number)
         first = text_of_whole(number, self.scale, text, &length)
         return DECIMAL_OF(PyUnicode_DecodeUTF8(<char*>first, <Py_ssize_t>length, NULL))
 
     cdef int write(self, object value, Sink* sink) except -1:
         cdef whole number = 0
         cdef Py_ssize_t length = 0
-        cdef size_t size
         cdef const char* first
         if type(value) is not DECIMAL:
             refuse()
@@ -60,14 +80,4 @@ cdef class Decimals(Node):
         first = PyUnicode_AsUTF8AndSize(text, &length)
         if not whole_of_text(first, length, self.precision, self.scale, &number):
             refuse()
-        size = bytes_of_whole(number)
-        if self.size < 0:
-            put_number(sink, <int64_t>size)
-        elif size > <size_t>self.size:
-            refuse()
-        else:
-            size = self.size
-        make_room(sink, size)
-        put_whole(number, sink.data + sink.size, size)
-        sink.size += size
-        return 0
+        return write_whole(sink, self.size, number)

@@ -86,10 +86,7 @@ cdef class _Codec:
 
     def read(self, data):
         cdef Source source
-        if not PyBytes_CheckExact(data):
-            refuse()
-        source.at = <const unsigned char*>PyBytes_AS_STRING(data)
-        source.end = source.at + PyBytes_GET_SIZE(data)
+        open_source(&source, data)
         value = self.node.read(&source)
         if source.at != source.end:
             refuse()
@@ -100,7 +97,7 @@ cdef class _Codec:
         open_sink(&sink)
         try:
             self.node.write(value, &sink)
-            return PyBytes_FromStringAndSize(<const char*>sink.data, <Py_ssize_t>sink.size)
+            return bytes_in(&sink)
         finally:
             close_sink(&sink)
 

@@ -140,13 +140,12 @@ class Section:
 
     def delete_many(self, keys: Sequence[bytes]) -> None:
         """`delete` for several keys; fast for all that there are, in order."""
-        columns = self._columns
-        if self._changes or keys != columns.keys:
+        if self._changes or keys != self._columns.keys:
             for key in keys:
                 self.delete(key)
             return
         self._changes = dict.fromkeys(keys)
-        self._at, self._singly = dict(zip(keys, range(columns.count), strict=True)), -1
+        self._find_all()
         self.count = 0
 
     def scan(self, span: Span) -> list[tuple[bytes, bytes]]:
@@ -183,11 +182,11 @@ class Section:
         columns, merge, last = self._columns, ColumnMerge(), 0
         if not self.count:
             return merge.to_bytes(self._extent)
-        if not columns.count and not self._has_large():
-            # All of them are put, since what was put and deleted is no change.
-            merge.add_inside(sorted(self._changes.items()))  # type: ignore[arg-type]
-            return merge.to_bytes(self._extent)
         add = partial(self._add_each, merge) if self._has_large() else merge.add_inside
+        if not columns.count:
+            # All of them are put, since what was put and deleted is no change.
+            add(sorted(self._changes.items()))  # type: ignore[arg-type]
+            return merge.to_bytes(self._extent)
         put: list[tuple[bytes, tuple[bytes, int]]] = []
         for key in sorted(self._changes):
             # Whatever was read and changed has been looked for.

@@ -66,6 +66,8 @@ _SEVERAL = 8
 """Places to count in for each entry of a map: with more of them sorting is cheaper."""
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 _DAY = 24 * 3600 * 1_000_000
+MILLISECONDS = ("timestamp-millis", "local-timestamp-millis")
+"""Logical types that have milliseconds, of which Arrow has microseconds."""
 LIMITS = {
     "date": _DAYS,
     "time-micros": (0, _DAY - 1),
@@ -290,16 +292,13 @@ class _ColumnReading:
 
     def _integer(self, node: Primitive, rows: _PresentRows) -> tuple[Any, Numbers]:
         number, at = self._number(rows.at)
-        kind = primitive_type(node)
-        if node.logical in ("timestamp-millis", "local-timestamp-millis"):
+        kind, limits = primitive_type(node), limits_of(node)
+        if node.logical in MILLISECONDS:
             low, high = LIMITS[node.logical]
             _require_between(number, -(-low // 1000), high // 1000)
             number = number * 1000
-        elif node.logical in LIMITS:
-            _require_between(number, *LIMITS[node.logical])
-        elif kind.bit_width < 64:
-            name = node.narrow if node.narrow in INTEGER_RANGES else "int"
-            _require_between(number, *INTEGER_RANGES[name])
+        elif limits is not None:
+            _require_between(number, *limits)
         return rows.array(kind, number.astype(f"i{kind.bit_width // 8}", copy=False)), at
 
     def _text(self, kind: Any, rows: _PresentRows) -> tuple[Any, Numbers]:
@@ -388,6 +387,16 @@ def are_distinct(keys: Any, counts: Numbers) -> bool:
     if len(counts) * different <= _SEVERAL * len(both):
         return bool(np.bincount(both).max(initial=0) <= 1)
     return len(np.unique(both)) == len(both)
+
+
+def limits_of(node: Primitive) -> tuple[int, int] | None:
+    """The least and the greatest number of a type as Arrow has it; None for any of 64 bits."""
+    if node.logical in LIMITS:
+        low, high = LIMITS[node.logical]
+        return low, high
+    if primitive_type(node).bit_width == 64:
+        return None
+    return INTEGER_RANGES[node.narrow if node.narrow in INTEGER_RANGES else "int"]
 
 
 def _require_between(number: Numbers, low: int, high: int) -> None:

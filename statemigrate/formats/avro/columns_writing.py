@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from statemigrate.formats.avro.column_types import longest_text, present_branch, primitive_type
 from statemigrate.formats.avro.columns_reading import (
-    LIMITS,
+    MILLISECONDS,
     MOST_BYTES,
     Irregular,
     Numbers,
     are_distinct,
+    limits_of,
     require,
 )
 from statemigrate.formats.schema import (
-    INTEGER_RANGES,
     Array,
     Decimals,
     Enum,
@@ -97,10 +97,10 @@ def has_nulls_only_where_allowed(node: Node, array: Any, present: Numbers | None
 
 def _items(array: Any, present: Numbers | None) -> Any:
     """The items of the lists or maps of those rows that are present, one after the other."""
-    return _listed(array, present).flatten()
+    return listed(array, present).flatten()
 
 
-def _listed(array: Any, present: Numbers | None) -> Any:
+def listed(array: Any, present: Numbers | None) -> Any:
     """Lists or maps as lists, null where a row is not present."""
     if pa.types.is_map(array.type):
         array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
@@ -139,10 +139,10 @@ class _ColumnWriting:
         match node:
             case Array():
                 require(pa.types.is_list(array.type))
-                self._list((node.items,), _listed(array, present), present)
+                self._list((node.items,), listed(array, present), present)
             case Map():
                 require(pa.types.is_map(array.type))
-                self._list((node.keys, node.values), _listed(array, present), present)
+                self._list((node.keys, node.values), listed(array, present), present)
             case _:
                 self._leaf(node, array, present)
 
@@ -191,11 +191,11 @@ class _ColumnWriting:
                 require(array.type == primitive_type(node))
                 self._primitive(node, array, present)
             case Enum():
-                number = pc.index_in(array, value_set=pa.array(node.symbols, array.type))
-                if number.null_count:
-                    _require_present(number, present)
-                found = np.where(valid(number), numbers_in_memory(number, np.int32), 0)
-                self._number(found.astype(np.int64), present)
+                found = symbol_places(node, array)
+                unknown = found < 0
+                if unknown.any():
+                    require(present is not None and not (present & unknown).any())
+                self._number(np.where(unknown, 0, found).astype(np.int64), present)
             case Fixed():
                 require(array.type == pa.binary())
                 found = pc.fill_null(array, bytes(node.size))
@@ -228,16 +228,13 @@ class _ColumnWriting:
         )
         if present is not None:
             number = np.where(present, number, 0)
-        if node.logical in LIMITS:
-            low, high = LIMITS[node.logical]
-            require(low <= number.min() and number.max() <= high)
-        if node.logical in ("timestamp-millis", "local-timestamp-millis"):
+        limits = limits_of(node)
+        if limits is not None:
+            require(limits[0] <= number.min() and number.max() <= limits[1])
+        if node.logical in MILLISECONDS:
             number = _whole(number, 1000)
         if node.logical == "time-micros" and node.narrow is not None:
             _whole(number, 10 ** (6 - int(node.narrow[5:-1])))
-        if node.narrow in INTEGER_RANGES or node.type == "int":
-            low, high = INTEGER_RANGES[node.narrow if node.narrow in INTEGER_RANGES else "int"]
-            require(low <= number.min() and number.max() <= high)
         self._number(number, present)
 
     def _number(self, number: Numbers, present: Numbers | None) -> None:
@@ -334,6 +331,12 @@ def _grouped(items: Any, counts: Numbers) -> Any:
     offsets = ends[np.concatenate([[0], np.cumsum(counts)])]
     buffers = [None, pa.py_buffer(offsets), items.buffers()[2]]
     return pa.Array.from_buffers(pa.binary(), len(counts), buffers, 0)
+
+
+def symbol_places(node: Enum, array: Any) -> Numbers:
+    """Where each text is among the symbols; -1 for a null and for a text that is none of them."""
+    number = pc.index_in(array, value_set=pa.array(node.symbols, array.type))
+    return np.where(valid(number), numbers_in_memory(number, np.int32), np.int32(-1))
 
 
 def _require_present(array: Any, present: Numbers | None) -> None:

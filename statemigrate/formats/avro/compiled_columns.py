@@ -12,11 +12,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from statemigrate.formats.avro.column_types import longest_text, present_branch, primitive_type
-from statemigrate.formats.avro.columns_reading import LIMITS, are_distinct, read_by_field, require
-from statemigrate.formats.avro.columns_writing import lengths, valid, write_by_field
+from statemigrate.formats.avro.columns_reading import (
+    MILLISECONDS,
+    are_distinct,
+    limits_of,
+    read_by_field,
+    require,
+)
+from statemigrate.formats.avro.columns_writing import (
+    lengths,
+    listed,
+    symbol_places,
+    valid,
+    write_by_field,
+)
 from statemigrate.formats.avro.extension import loaded
 from statemigrate.formats.avro.leaves import time_digits
 from statemigrate.formats.schema import (
@@ -31,7 +42,6 @@ from statemigrate.formats.schema import (
     Record,
     Union,
 )
-from statemigrate.numpy_arrays import numbers_in_memory
 
 _MILLISECOND = 1000
 """Microseconds that Arrow has of one."""
@@ -108,12 +118,8 @@ class _ColumnKinds:
 
     def _integer(self, node: Primitive) -> Any:
         width = primitive_type(node).bit_width // 8
-        if node.logical in LIMITS:
-            low, high = LIMITS[node.logical]
-        else:
-            narrow = node.narrow if node.narrow in INTEGER_RANGES else None
-            low, high = INTEGER_RANGES[narrow or ("long" if width == 8 else "int")]
-        factor = _MILLISECOND if (node.logical or "").endswith("timestamp-millis") else 1
+        low, high = limits_of(node) or INTEGER_RANGES["long"]
+        factor = _MILLISECOND if node.logical in MILLISECONDS else 1
         digits = time_digits(node) if node.logical == "time-micros" else 6
         return self.codec.NumberColumn(width, low, high, factor, 10 ** (6 - digits))
 
@@ -225,7 +231,7 @@ class _WrittenColumns(_ColumnKinds):
 
     def _map(self, node: Map, array: Any) -> Any:
         require(pa.types.is_map(array.type))
-        lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+        lists = listed(array, None)
         counts = np.where(valid(lists), lengths(lists), 0)
         require(are_distinct(lists.flatten().field(0), counts))
         # Not the map's own `keys`, which are not those of entries that are a slice.
@@ -241,12 +247,10 @@ class _WrittenColumns(_ColumnKinds):
         return found
 
     def _enum(self, node: Enum, array: Any) -> Any:
-        number = pc.index_in(array, value_set=pa.array(node.symbols, array.type))
-        # A text that is no symbol is not null, and has a number that is refused.
-        places = np.where(valid(number), numbers_in_memory(number, np.int32), np.int32(-1))
+        # A text that is no symbol is not null, and its place is refused.
         marks = np.packbits(valid(array), bitorder="little")
         found = self.symbols(node)
-        found.fill(len(array), 0, marks, np.ascontiguousarray(places, np.int32))
+        found.fill(len(array), 0, marks, symbol_places(node, array))
         return found
 
 

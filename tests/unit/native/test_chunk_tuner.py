@@ -130,7 +130,7 @@ def test_the_share_is_held_within_a_tenth_and_again_after_every_cost_has_changed
         vars(query).update(cost)
         query.run(120)
         batches = query.run(20)
-        # A chunk has whole entries, of which one may be more than a tenth of the share.
+        # A chunk has whole entries, and one alone may be more than a tenth of the share.
         entry = query.entry_ms / query.alone_ms
         assert query.taken(batches) == pytest.approx(share, abs=max(0.1 * share, entry))
         slowest = max(each.milliseconds for each in batches)
