@@ -58,6 +58,7 @@ _FULL = {
 _NAMED = {
     "peers": peers.measure,
     "records": peers.records,
+    "loads": peers.loads,
     "backfills": peers.backfills,
     "commands": commands.measure,
 }
@@ -89,6 +90,7 @@ _QUICK = {
 _NAMED_QUICK = {
     "peers": lambda: peers.measure(20_000, 50_000, 1),
     "records": lambda: peers.records(2_000, 1),
+    "loads": lambda: peers.loads(2_000, 1),
     "backfills": lambda: peers.backfills(5_000, 1),
     "commands": lambda: commands.measure(40_000, 2),
 }

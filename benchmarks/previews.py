@@ -93,7 +93,7 @@ def _latest(orders: Any, step: int) -> Any:
 QUERIES = {"aggregation": (by_shop, by_shop_taxed), "processor": (latest, latest_of_gifts)}
 
 
-def measure(batches: int = 20, rows: int = 5_000, followed: int = 12) -> list[Result]:
+def measure(batches: int = 20, rows: int = 5_000, followed: int = 24) -> list[Result]:
     """The command on a bundle, the replay against the query itself, and following a query."""
     found: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="statemigrate-benchmark-") as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -12,17 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.backfilling import backfill_all, peak_of_this_process
-from benchmarks.measuring import Result
+from benchmarks.lenses import ORDERS
+from benchmarks.measuring import Result, seconds
 from benchmarks.peers.counting import run_batch, stores_of
+from benchmarks.records import KINDS
 from benchmarks.states import OLD_FAMILY, filled, place
 from statemigrate.embedded.manifest import PartitionState
+from statemigrate.embedded.partition import Partition
 
 _ROWS_A_BATCH = 10_000
+_RESTORED = 10.0
+"""Seconds that a restore of 3,000,000 records may take."""
 
 
 def measure(records: int = 1_000_000, rounds: int = 3) -> list[Result]:
-    """The rate of a backfill by size, and the memory of the process loop by size."""
-    return [_rate(records, rounds), _memory(records)]
+    """The rate of a backfill by size, the memory of the process loop by size, and a restore."""
+    return [_rate(records, rounds), _memory(records), _restore(3 * records, rounds)]
 
 
 def _rate(records: int, rounds: int) -> Result:
@@ -52,6 +58,21 @@ def _peak(keys: int) -> int:
     command = [sys.executable, "-m", "benchmarks.sizes", str(keys)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return int(json.loads(done.stdout)["peak"])
+
+
+def _restore(records: int, rounds: int) -> Result:
+    """A partition of a worker that has no copy of it, from a snapshot that nobody has read back."""
+    found = []
+    with place() as at:
+        state = filled(at, ORDERS, records, KINDS[1].value)
+        for _ in range(rounds):
+            shutil.rmtree(at.working)
+            found.append(seconds(lambda: Partition(at, state, 1).abandon()))
+        size = sum(each.stat().st_size for each in at.directory.rglob("*") if each.is_file())
+    compared = f"seconds, {records:,} records of 20 fields in a partition, against {_RESTORED:g}"
+    figures = {"seconds": found, "bytes": size, "records": records}
+    ratio = statistics.median(found) / _RESTORED
+    return Result("restore", compared, ratio, "at most", 1, figures)
 
 
 def _rows(keys: int, amount: int) -> Iterator[Any]:

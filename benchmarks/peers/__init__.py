@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from benchmarks.lenses import ORDERS, order_script
 from benchmarks.measuring import Result, codec_in_python
 from benchmarks.peers.counting import counting, keeping_records, keeping_tables
 from benchmarks.peers.whole import handed_on_query, sql_query, tables_query, whole_batches
-from benchmarks.records import KINDS
+from benchmarks.records import KINDS, Load, keys_of
 
 _PYTHON = Path(".venv-peers/bin/python")
 _PEER = Path(__file__).with_name("quix.py")
@@ -93,6 +94,45 @@ def _records(keys: int, rounds: int) -> list[Result]:
     ]
 
 
+def loads(keys: int = 20_000, rounds: int = 5) -> list[Result]:
+    """The same where a tenth of the keys have rows, and where one key has half of them."""
+    if not _PYTHON.exists():
+        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
+    sparse = _loaded("sparse", "a tenth of the keys", keys, rounds)
+    return sparse + _loaded("hot", "half of the rows for one key", keys, rounds)
+
+
+def _loaded(load: Load, words: str, keys: int, rounds: int) -> list[Result]:
+    """Key by key and by tables, against the peer, which gets and sets the state for each row."""
+    sides = {"loop": keeping_records, "batch processor": keeping_tables}
+    ours: dict[tuple[str, int], list[Round]] = {}
+    theirs: dict[int, list[Round]] = {}
+    for _ in range(rounds):
+        for kind in KINDS:
+            for name, processing in sides.items():
+                with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+                    found = processing(Path(folder), keys, 2, kind, load)[1:]
+                ours.setdefault((name, kind.fields), []).extend(found)
+        # The second of two batches for each kind: the first writes every key for the first time.
+        for kind, each in zip(KINDS, _quix("records", keys, 2, load)[1::2], strict=True):
+            theirs.setdefault(kind.fields, []).append(each)
+    rows = len(list(keys_of(load, keys)))
+    compared = f"rows/s of a partition, {words}, rows in and out, durable, against Quix get and set"
+    return [
+        result
+        for name, limits in (("loop", (1.5, 1.2, 1.0)), ("batch processor", (4.0, 4.0, 4.0)))
+        for kind, limit in zip(KINDS, limits, strict=True)
+        for result in _results(
+            f"embedded, one partition's {name}, {words}, {kind.name}",
+            compared,
+            limit,
+            ours[name, kind.fields],
+            theirs[kind.fields],
+            rows,
+        )
+    ]
+
+
 def batches(keys: int = 200_000, rounds: int = 10) -> list[Result]:
     """Whole batches of a batch processor, against Spark SQL's aggregation and key by key."""
     by_table = whole_batches(keys, rounds, tables_query)
@@ -130,10 +170,12 @@ def _whole(keys: int, rounds: int) -> list[Result]:
     ours = whole_batches(keys, 2 * rounds)
     alone = whole_batches(keys, rounds, handed_on_query)
     theirs = [each for _ in range(rounds) for each in _quix("counting", keys, 2)[1:]]
+    in_two = [each for _ in range(rounds) for each in _quix_in_two("counting", keys, 2)[1:]]
     compared = "keys/s on two cores, durable, sink included, against Quix get and put"
     floor = "the same Spark batch, its rows handed on by Python, no state, against the same"
     return [
         *_results("embedded, whole batches", compared, 1.5, ours, theirs, keys),
+        *_results("embedded, whole batches", f"{compared}, two processes", 0.7, ours, in_two, keys),
         *_results("Spark alone, whole batches", floor, 1.5, alone, theirs, keys),
     ]
 
@@ -167,13 +209,18 @@ def _stopped(folder: Path, compiled: str) -> list[Round]:
 def _backfill(records: int, rounds: int) -> list[Result]:
     ours: list[Round] = []
     theirs: list[Round] = []
+    in_two: list[Round] = []
     with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as compiled:
         for _ in range(rounds):
             with checkpoint(records) as folder:
                 ours += _stopped(folder, compiled)
             theirs += _quix("migrating", records, 1)
-    compared = "records/s on two cores, durable, against Quix by hand, eager, one process"
-    return _results("stopped backfill", compared, 1.5, ours, theirs, records)
+            in_two += _quix_in_two("migrating", records, 1)
+    compared = "records/s on two cores, durable, against Quix by hand, eager"
+    return [
+        *_results("stopped backfill", f"{compared}, one process", 1.5, ours, theirs, records),
+        *_results("stopped backfill", f"{compared}, two processes", 0.75, ours, in_two, records),
+    ]
 
 
 def _results(
@@ -203,9 +250,22 @@ def _median(rounds: list[Round], kind: str) -> float:
     return statistics.median(each[kind] for each in rounds)
 
 
-def _quix(what: str, number: int, rounds: int) -> list[Round]:
+def _quix(what: str, number: int, rounds: int, load: Load = "dense") -> list[Round]:
     command = [str(_PYTHON), "-W", "ignore", str(_PEER), what, str(number), str(rounds)]
-    return _figures(command)
+    return _figures([*command, load] if load != "dense" else command)
+
+
+def _quix_in_two(what: str, number: int, rounds: int) -> list[Round]:
+    """Two processes at once, each with a partition of its own that has half of all."""
+    with ThreadPoolExecutor(2) as pool:
+        one, other = pool.map(lambda _: _quix(what, number // 2, rounds), range(2))
+    return [
+        {
+            "seconds": max(first["seconds"], second["seconds"]),
+            "processor": first["processor"] + second["processor"],
+        }
+        for first, second in zip(one, other, strict=True)
+    ]
 
 
 def _figures(command: list[str], **variables: str) -> list[Round]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.processor import OUTPUT, STATE, Records, RecordTables, Totals
-from benchmarks.records import RecordKind
+from benchmarks.records import Load, RecordKind, keys_of
 from statemigrate.budget import BackfillOptions, Tuner
 from statemigrate.deployment import Declared, DeploymentSettings, plan_store
 from statemigrate.embedded.layout import Layout
@@ -23,35 +23,39 @@ _ROWS_A_BATCH = 10_000
 
 def counting(folder: Path, keys: int, rounds: int) -> list[dict[str, float]]:
     """Seconds, of the clock and of processors, of each batch that touches every key once."""
-    return _timed(folder, keys, rounds, Totals(), STATE)
+    return _timed(folder, keys, rounds, Totals(), STATE, "dense")
 
 
 def keeping_records(
-    folder: Path, keys: int, rounds: int, kind: RecordKind
+    folder: Path, keys: int, rounds: int, kind: RecordKind, load: Load = "dense"
 ) -> list[dict[str, float]]:
-    """The same of a processor that reads a record and writes another one for each key."""
-    return _timed(folder, keys, rounds, Records(kind), kind.ddl)
+    """The same of a processor that reads a record and writes another one for each key.
+
+    The first batch has a row of each key; ``load`` says which keys the later ones have rows of.
+    """
+    return _timed(folder, keys, rounds, Records(kind), kind.ddl, load)
 
 
 def keeping_tables(
-    folder: Path, keys: int, rounds: int, kind: RecordKind
+    folder: Path, keys: int, rounds: int, kind: RecordKind, load: Load = "dense"
 ) -> list[dict[str, float]]:
     """The same of a batch processor."""
-    return _timed(folder, keys, rounds, RecordTables(kind), kind.ddl)
+    return _timed(folder, keys, rounds, RecordTables(kind), kind.ddl, load)
 
 
 def _timed(
-    folder: Path, keys: int, rounds: int, processor_: Any, ddl: str
+    folder: Path, keys: int, rounds: int, processor_: Any, ddl: str, load: Load
 ) -> list[dict[str, float]]:
     state, stores = PartitionState(), stores_of(ddl)
     found = []
     for version in range(rounds):
-        batches = list(_input(keys, version))
+        numbers = list(keys_of(load if version else "dense", keys))
+        batches = list(_input(numbers, version))
         began, processor = time.perf_counter(), time.process_time()
         touched, state = run_batch(folder, version, state, stores, iter(batches), processor_)
         passed = time.perf_counter() - began
         found.append({"seconds": passed, "processor": time.process_time() - processor})
-        assert touched == keys
+        assert touched == len(set(numbers))
     return found
 
 
@@ -98,12 +102,12 @@ def _plan(
     )
 
 
-def _input(keys: int, amount: int) -> Iterator[Any]:
+def _input(numbers: list[int], amount: int) -> Iterator[Any]:
     import pyarrow as pa
 
-    numbers = sorted(range(keys), key=str)
-    for start in range(0, keys, _ROWS_A_BATCH):
-        part = numbers[start : start + _ROWS_A_BATCH]
+    ordered = sorted(numbers, key=str)
+    for start in range(0, len(ordered), _ROWS_A_BATCH):
+        part = ordered[start : start + _ROWS_A_BATCH]
         columns = {
             "key": [f"key-{number}" for number in part],
             "amount": pa.array([amount] * len(part), pa.int64()),

@@ -1,4 +1,4 @@
-"""The peer's side, run by the peer's own interpreter: ``python quix.py WHAT NUMBER ROUNDS``.
+"""The peer's side, run by the peer's own interpreter: ``python quix.py WHAT NUMBER ROUNDS [LOAD]``.
 
 Quix Streams' RocksDB store by its public classes, one partition in one process, without a changelog
 topic. ``counting`` gets and sets the state of each key once a round, all in one transaction.
@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 from quixstreams.state.rocksdb.partition import RocksDBStorePartition
 
-from benchmarks.records import KINDS, as_json, least
+from benchmarks.records import KINDS, Load, as_json, keys_of, least
 
 _A_TRANSACTION = 10_000
 logging.disable(logging.CRITICAL)
@@ -48,16 +48,24 @@ def count(partition: Any, keys: list[bytes], amount: int) -> None:
     transaction.flush()
 
 
-def records(number: int, rounds: int) -> None:
-    """A record like those at work, for each kind so many rounds: read, another one written."""
-    keys = [f"key-{each}".encode() for each in range(number)]
+def records(number: int, rounds: int, load: Load = "dense") -> None:
+    """A record like those at work, for each kind so many rounds: read, another one written.
+
+    The first round has a row of each key; ``load`` says which keys the later ones have rows of.
+    """
+    every = [_named(each) for each in range(number)]
+    loaded = [_named(each) for each in keys_of(load, number)]
     for kind in KINDS:
         made = [as_json(kind.value(each)) for each in range(1000)]
         with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
             partition = RocksDBStorePartition(f"{folder}/state")
-            for _ in range(rounds):
-                timed(partial(keep, partition, keys, made))
+            for each in range(rounds):
+                timed(partial(keep, partition, loaded if each else every, made))
             partition.close()
+
+
+def _named(number: int) -> bytes:
+    return f"key-{number}".encode()
 
 
 def keep(partition: Any, keys: list[bytes], made: list[Any]) -> None:
@@ -188,4 +196,4 @@ _WHAT = {
     "migrating-orders": migrating_orders,
 }
 if __name__ == "__main__":
-    _WHAT[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
+    _WHAT[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

@@ -6,15 +6,16 @@ batches after it, as a preview does: with their time and watermarks, and without
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint import (
     PartitionHashes,
     StateDamage,
+    describe,
     partition_hashes,
     require_state,
 )
@@ -23,10 +24,12 @@ from statemigrate.commands.preview import material_of, openers_of
 from statemigrate.commands.preview_code import CodeReader
 from statemigrate.commands.preview_runs import Material, StateOptions
 from statemigrate.errors import CheckpointError, UnsupportedError
-from statemigrate.files import open_files
+from statemigrate.files import Files, open_files
 from statemigrate.meaning import recorded_meaning
-from statemigrate.native import OffsetLog, require_stopped, session_of
+from statemigrate.native import OffsetLog, require_stopped, session_of, takes_keys
+from statemigrate.pages import records_at
 from statemigrate.preview import (
+    History,
     Replayed,
     compare_states,
     copy_fork,
@@ -35,11 +38,40 @@ from statemigrate.preview import (
     start_fork,
     workspace,
 )
+from statemigrate.quoting import argument
 from statemigrate.rewrite import ZONE, Fork, check_stopped, fork_with_state
 from statemigrate.state import Project
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+
+def _batches_of_a_backfill(files: Files, history: History) -> list[int]:
+    """The batches in which a backfill has moved values."""
+    every = (history.before, *history.batches)
+    return [
+        after.number
+        for before, after in pairwise(every)
+        if takes_keys(files, history.backfill, before.entry.offsets, after.entry.offsets)
+    ]
+
+
+def _families(files: Files, batch: int) -> set[str]:
+    """By operator and store the families that the code of a batch keeps."""
+    shape = describe(files, batch, restarts=False)
+    return {
+        f"{operator.number}/{store.name}/{family.name}"
+        for operator in shape.operators
+        for store in operator.stores
+        for family in store.families
+    }
+
+
+def _families_in_pages(files: Files, batch: int) -> set[str]:
+    """The families that pages have, by the records of the starts before a batch."""
+    return {
+        f"{operator or 'pages'}/{store}/{family.name}"
+        for operator, record in records_at(files, batch).items()
+        for store, stored in record.stores.items()
+        for family in stored.families
+    }
 
 
 @dataclass(frozen=True)
@@ -91,8 +123,10 @@ class ReplayRepair:
                 "checkpoint from a copy",
                 path=self.checkpoint,
             )
-        if material.history.backfill:
-            raise self._migrates_live()
+        self._check_releases(material.files, whole)
+        moved = _batches_of_a_backfill(material.files, material.history)
+        if moved:
+            raise self._has_moved(moved)
         return material
 
     def apply(self, new: str, wait: float) -> RepairedState:
@@ -105,9 +139,10 @@ class ReplayRepair:
         project = self.project
         state = StateOptions(project.migrations, project.targets, project.stores, session)
         with workspace("statemigrate-repair-") as folder:
-            first, second = self._runs(material, folder, session)
+            first, second = self._runs(material, folder, state)
             self._check_same(material, first, second, state)
             computed = open_files(first.checkpoint)
+            self._check_families(files, computed)
             hashes = partition_hashes(computed, self.damage.batch)
             compared = self._compared(hashes)
             check = partial(require_state, target, self.damage.batch, hashes)
@@ -117,16 +152,18 @@ class ReplayRepair:
         return RepairedState(fork, len(hashes), compared, zone)
 
     def _runs(
-        self, material: Material, folder: Path, session: SparkSession
+        self, material: Material, folder: Path, state: StateOptions
     ) -> tuple[Replayed, Replayed]:
         """Run the code twice, to see whether it computes the same."""
+        session = state.spark
         codes = CodeReader(self.target, material.history, session, self.checkpoint)
         assert self.target.code is not None, "asked before"  # noqa: S101
         code = codes.read(self.target.code, None)
-        if code.named:
-            raise self._migrates_live()
         recorded = material.recorder.record([code], folder / "inputs", session)
         base = start_fork(material.files, material.history, folder / "before")
+        if code.named:
+            # Code that migrates live writes the revisions that the query was deployed with.
+            code = replace(code, deployed=state.deployed(base.as_uri()))
         runs = []
         for name in ("first", "second"):
             place = copy_fork(base, folder / name)
@@ -158,6 +195,33 @@ class ReplayRepair:
         if differing:
             raise self._not_the_same("the same state from two runs", "; ".join(differing))
 
+    def _check_releases(self, files: Files, whole: int) -> None:
+        """Raise `UnsupportedError` where code since the ``whole`` batch keeps what it had not."""
+        before, now = (
+            _families(files, each) | _families_in_pages(files, each)
+            for each in (whole, self.damage.batch)
+        )
+        if now - before:
+            raise UnsupportedError(
+                "SM-REPAIR-009",
+                f"the query of {self.checkpoint} has got other code since its state was whole",
+                expected=f"batches that all keep what batch {whole} keeps",
+                found=f"{', '.join(sorted(now - before))} in batch {self.damage.batch}",
+                next_action=f"`statemigrate fork {argument(self.checkpoint)} NEW --at-batch "
+                f"{argument(whole)}`, and start the code there: the batches since run again, with "
+                "their output; or restore the checkpoint from a copy",
+                path=self.checkpoint,
+            )
+
+    def _check_families(self, files: Files, computed: Files) -> None:
+        """Raise `CheckpointError` unless the code keeps what the query's newest batch keeps."""
+        own, other = (_families(each, self.damage.batch) for each in (files, computed))
+        if own != other:
+            raise self._not_the_same(
+                f"the families {', '.join(sorted(own - other)) or 'of the query alone'}",
+                f"{', '.join(sorted(other - own)) or 'none'} in their place",
+            )
+
     def _compared(self, computed: PartitionHashes) -> int:
         """Count the partitions that the damaged state still has; each must be equal."""
         count = 0
@@ -172,13 +236,12 @@ class ReplayRepair:
             count += 1
         return count
 
-    def _migrates_live(self) -> UnsupportedError:
+    def _has_moved(self, batches: Sequence[int]) -> UnsupportedError:
         return UnsupportedError(
             "SM-REPAIR-007",
-            f"the query of {self.checkpoint} migrates its state live",
-            expected="code without stateful, with_backfill, paged and migrated(checkpoint=): a "
-            "backfill has moved values in between, which is not computed again",
-            found=str(self.target.code),
+            f"a backfill has moved values of {self.checkpoint} since its state was whole",
+            expected="batches without a part of a backfill, which is not computed again",
+            found=f"a part in batch {', '.join(map(str, batches))}",
             next_action="go back to a whole batch with `statemigrate fork`, or restore the "
             "checkpoint from a copy",
             path=self.checkpoint,

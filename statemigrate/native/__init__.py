@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         is_migrated,
         lacks_control_source,
         require_control_source,
+        takes_keys,
         unrecorded_advice,
         with_backfill_source,
         with_control,
@@ -134,7 +135,7 @@ else:
             "control_source": (
                 "WATERMARK backfill_lines control_sources has_control_source "
                 "is_last_source_unknown is_migrated lacks_control_source require_control_source "
-                "unrecorded_advice with_backfill_source with_control"
+                "takes_keys unrecorded_advice with_backfill_source with_control"
             ),
             "decorator": "fenced mark migrated",
             "deployed_variables": (

@@ -204,6 +204,11 @@ def within_checkpoint(path: str) -> str | None:
     return None if found is None else found[1]
 
 
+def has_keys(path: str) -> bool:
+    """Whether a chunk file with this path has keys; one without only asks for a batch."""
+    return f"/chunks/{_EMPTY}/" not in path
+
+
 class ChunkFiles:
     """The chunk files of one checkpoint, a path or a URI, for one operator of its query.
 

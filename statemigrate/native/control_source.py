@@ -6,19 +6,19 @@ nothing to backfill: files of committed batches are removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from statemigrate.checkpoint.logs import Offsets, file_offset
+from statemigrate.checkpoint.logs import Offsets, file_offset, lines_of_folders, taken_until
 from statemigrate.deployment import gets_source, is_on_copy, query_checkpoint
 from statemigrate.errors import CheckpointError, StartupError, UnsupportedError
 from statemigrate.files import Files
 from statemigrate.formats.struct import quoted
 from statemigrate.native.adoption_files import newest_adoption
 from statemigrate.native.checkpoint import SparkCheckpoint
-from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, paged_in
+from statemigrate.native.chunks import CHUNKS, MADE, ChunkFiles, has_keys, paged_in
 from statemigrate.native.control_rows import MARKER
 from statemigrate.native.deployed_variables import DEPLOYED, Deployed
 from statemigrate.native.deployment_check import call_of
@@ -310,6 +310,26 @@ def backfill_lines(files: Files, offsets: Offsets) -> frozenset[str]:
     # Of several that have taken nothing, nothing tells which is which, and any has no rows.
     ordered = [line for line in offsets.by_source if line in found]
     return frozenset(ordered[len(ordered) - len(every) :])
+
+
+def takes_keys(files: Files, lines: Iterable[str], before: Offsets, after: Offsets) -> bool:
+    """Whether the backfill sources of some ``lines`` have taken keys between two offsets.
+
+    A chunk that only asks for a batch has none.
+    """
+    folders = {line: folder for folder, line in lines_of_folders(files, after).items()}
+    for line in lines:
+        since, until = (file_offset(each.by_source.get(line)) for each in (before, after))
+        if since == until:
+            continue
+        if since is None or until is None:
+            return True
+        taken = taken_until(files, folders.get(line, line), until)
+        names = [each.path for each in taken if each.offset > since]
+        # Where the source's log does not say what was taken, it may have been anything.
+        if not names or any(map(has_keys, names)):
+            return True
+    return False
 
 
 def _others(files: ChunkFiles) -> list[str | None]:

@@ -29,6 +29,14 @@ class StuckTally(AmountsTally):
         return super().handleInputRows(key, iter(held), timer_values)
 
 
+class SlowTally(StuckTally):
+    """Takes its time, so that on a busy machine too chunks are removed before the last is taken."""
+
+    def init(self, handle):
+        time.sleep(0.5)
+        super().init(handle)
+
+
 class SeededTally(AmountsTally):
     """Refuses a worker whose hashes are not the driver's."""
 
@@ -50,7 +58,7 @@ def main(root: Path, folder: str, where: str = "", how: str = "") -> None:
         return
     pipeline = NativePipeline(spark, root / "pipeline")
     stream = with_backfill(pipeline.stream(), by="key", checkpoint=pipeline.checkpoint)
-    processor = migrated(StuckTally(), migrations=folder, checkpoint=pipeline.checkpoint)
+    processor = migrated(SlowTally(), migrations=folder, checkpoint=pipeline.checkpoint)
     pipeline.deploy_natively(processor, stream)
 
 

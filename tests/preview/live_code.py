@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pandas
 from previewed_code import Events, Means, Totals, WrongMeans, WrongTotals
 from pyspark.sql import Row, functions
 from pyspark.sql.streaming import StatefulProcessor
 
-from statemigrate import migrated, paged, stateful, with_backfill
+from statemigrate import ENVELOPE, migrated, paged, stateful, with_backfill
 
 CHECKPOINT = "/nowhere/checkpoint"
 MIGRATIONS = "migrations"
 OUTPUT = "k STRING, n BIGINT, sum BIGINT"
+MEANS = "aaaa11112222"
+"""The revision of what the means keep."""
 
 
 def _stateful(events, processor, **options):
@@ -117,6 +120,39 @@ def stateful_pages_wrong_totals(events: Events):
 
 def stateful_pages_wrong_means(events: Events):
     return _stateful_pages(events, WrongMeans())
+
+
+def _function(events, revision, step=0):
+    """The same totals by a function, whose values say which revision each has."""
+
+    def totals(key, frames, state):
+        n, total, *_ = state.get if state.exists else (0, 0)
+        for frame in frames:
+            n, total = n + len(frame), total + int(frame["v"].sum()) + step
+        state.update((n, total, total / n) if revision == MEANS else (n, total))
+        yield pandas.DataFrame([(key[0], n, total)], columns=["k", "n", "sum"])
+
+    fed = with_backfill(events, "k", checkpoint=CHECKPOINT)
+    own = migrated(
+        totals,
+        store="total",
+        migrations=MIGRATIONS,
+        targets={"total": revision},
+        checkpoint=CHECKPOINT,
+    )
+    return fed.groupBy("k").applyInPandasWithState(own, OUTPUT, ENVELOPE, "Update", "NoTimeout")
+
+
+def function_totals(events: Events):
+    return _function(events, "base")
+
+
+def function_means(events: Events):
+    return _function(events, MEANS)
+
+
+def function_wrong_means(events: Events):
+    return _function(events, MEANS, 1)
 
 
 class Latest(StatefulProcessor):

@@ -6,14 +6,13 @@ import shutil
 from importlib import import_module
 from pathlib import Path
 
-import live_code
 import previewed_code as code
 import pytest
 from click.testing import CliRunner
 from previewed_query import Query, events, named
 from support.file_hashes import file_hashes
 
-from statemigrate import CheckpointError, NewCode, StatemigrateError, doctor, init, open_state
+from statemigrate import CheckpointError, NewCode, StatemigrateError, doctor, open_state
 from statemigrate.checkpoint.logs.entries import FILE_IDS, HDFS_PROVIDER, PROVIDER
 from statemigrate.cli.main import main
 from statemigrate.commands.current import log
@@ -178,21 +177,6 @@ def test_code_that_computes_something_else_each_time_is_refused(spark, tmp_path)
         repaired(query, checkpoint, apply=True)
     assert caught.value.code == "SM-REPAIR-006"
     assert "drawn" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "function", [live_code.stateful_totals, live_code.marked_totals], ids=["backfill", "marked"]
-)
-def test_a_query_that_migrates_live_is_not_computed_again(spark, tmp_path, monkeypatch, function):
-    init(migrations=tmp_path / "migrations")
-    monkeypatch.setattr(live_code, "CHECKPOINT", str(tmp_path / "checkpoint"))
-    monkeypatch.setattr(live_code, "MIGRATIONS", str(tmp_path / "migrations"))
-    query = Query(spark, tmp_path, function, "update", batches=3)
-    checkpoint = damaged(query, tmp_path / "damaged", 1)
-    with pytest.raises(StatemigrateError) as caught:
-        repaired(query, checkpoint, apply=True)
-    assert caught.value.code == "SM-REPAIR-007"
-    assert not Path(f"{checkpoint}-repaired").exists()
 
 
 def test_input_that_is_gone_and_state_that_is_nowhere_whole_are_said_before_anything_runs(
