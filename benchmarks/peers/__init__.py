@@ -8,8 +8,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +24,14 @@ from benchmarks.peers.whole import handed_on_query, sql_query, tables_query, who
 from benchmarks.records import KINDS, Load, keys_of
 
 _PYTHON = Path(".venv-peers/bin/python")
+_FOLDER = "statemigrate-peers-"
 _PEER = Path(__file__).with_name("quix.py")
 Round = dict[str, float]
 
 
 def measure(keys: int = 200_000, records: int = 1_000_000, rounds: int = 5) -> list[Result]:
     """A partition's loop, whole batches, a stopped backfill: against Quix Streams in a process."""
-    if not _PYTHON.exists():
-        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
+    _require_peer()
     return [
         *_loop(keys, rounds),
         *_records(keys // 5, rounds),
@@ -41,7 +44,7 @@ def _loop(keys: int, rounds: int) -> list[Result]:
     ours: list[Round] = []
     theirs: list[Round] = []
     for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
+        with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
             # The first batch writes every key for the first time.
             ours += counting(Path(folder), keys, 2)[1:]
         theirs += _quix("counting", keys, 2)[1:]
@@ -49,84 +52,67 @@ def _loop(keys: int, rounds: int) -> list[Result]:
     return _results("embedded, one partition's loop", compared, 1.0, ours, theirs, keys)
 
 
+@dataclass(frozen=True)
+class _Side:
+    """A way to keep records, and what is wanted of it for each kind of record."""
+
+    name: str
+    keeping: Callable[..., list[Round]]
+    wanted: tuple[float, float, float]
+    codec: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+_LOOP = _Side("one partition's loop", keeping_records, (1.5, 1.2, 1.0))
+_IN_PYTHON = _Side(
+    "one partition's loop, codec in Python", keeping_records, (0.7, 0.3, 0.15), codec_in_python
+)
+_TABLES = _Side("one partition's batch processor", keeping_tables, (4.0, 4.0, 4.0))
+
+
 def records(keys: int = 20_000, rounds: int = 5) -> list[Result]:
     """A partition's loop over records of 3, 20 and 40 fields, and nothing else."""
-    if not _PYTHON.exists():
-        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
+    _require_peer()
     return _records(keys, rounds)
 
 
 def _records(keys: int, rounds: int) -> list[Result]:
-    by_key: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
-    in_python: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
-    by_table: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
-    theirs: dict[str, list[Round]] = {kind.name: [] for kind in KINDS}
-    for _ in range(rounds):
-        for kind in KINDS:
-            for kept, found in (
-                (keeping_records, by_key),
-                (keeping_records, in_python),
-                (keeping_tables, by_table),
-            ):
-                codec = codec_in_python() if found is in_python else nullcontext()
-                with codec, tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
-                    found[kind.name] += kept(Path(folder), keys, 2, kind)[1:]
-        # The second of two batches for each kind: the first writes every key for the first time.
-        for kind, each in zip(KINDS, _quix("records", keys, 2)[1::2], strict=True):
-            theirs[kind.name].append(each)
-    compared = "keys/s of a partition, rows in and out, durable, against Quix get and set"
-    return [
-        result
-        for name, ours, limits in (
-            ("one partition's loop", by_key, (1.5, 1.2, 1.0)),
-            ("one partition's loop, codec in Python", in_python, (0.7, 0.3, 0.15)),
-            ("one partition's batch processor", by_table, (4.0, 4.0, 4.0)),
-        )
-        for kind, limit in zip(KINDS, limits, strict=True)
-        for result in _results(
-            f"embedded, {name}, {kind.name}",
-            compared,
-            limit,
-            ours[kind.name],
-            theirs[kind.name],
-            keys,
-        )
-    ]
+    return _kept("dense", "", (_LOOP, _IN_PYTHON, _TABLES), keys, rounds)
 
 
 def loads(keys: int = 20_000, rounds: int = 5) -> list[Result]:
     """The same where a tenth of the keys have rows, and where one key has half of them."""
-    if not _PYTHON.exists():
-        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
-    sparse = _loaded("sparse", "a tenth of the keys", keys, rounds)
-    return sparse + _loaded("hot", "half of the rows for one key", keys, rounds)
+    _require_peer()
+    sparse = _kept("sparse", ", a tenth of the keys", (_LOOP, _TABLES), keys, rounds)
+    return sparse + _kept("hot", ", half of the rows for one key", (_LOOP, _TABLES), keys, rounds)
 
 
-def _loaded(load: Load, words: str, keys: int, rounds: int) -> list[Result]:
-    """Key by key and by tables, against the peer, which gets and sets the state for each row."""
-    sides = {"loop": keeping_records, "batch processor": keeping_tables}
-    ours: dict[tuple[str, int], list[Round]] = {}
-    theirs: dict[int, list[Round]] = {}
+def _kept(load: Load, words: str, sides: Sequence[_Side], keys: int, rounds: int) -> list[Result]:
+    """Records of each kind on each side, against the peer, which gets and sets for each row."""
+    ours: dict[tuple[str, int], list[Round]] = defaultdict(list)
+    theirs: dict[int, list[Round]] = defaultdict(list)
     for _ in range(rounds):
-        for kind in KINDS:
-            for name, processing in sides.items():
-                with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as folder:
-                    found = processing(Path(folder), keys, 2, kind, load)[1:]
-                ours.setdefault((name, kind.fields), []).extend(found)
         # The second of two batches for each kind: the first writes every key for the first time.
+        for kind in KINDS:
+            for side in sides:
+                with side.codec(), tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+                    found = side.keeping(Path(folder), keys, 2, kind, load)[1:]
+                ours[side.name, kind.fields] += found
         for kind, each in zip(KINDS, _quix("records", keys, 2, load)[1::2], strict=True):
-            theirs.setdefault(kind.fields, []).append(each)
+            theirs[kind.fields].append(each)
     rows = len(list(keys_of(load, keys)))
-    compared = f"rows/s of a partition, {words}, rows in and out, durable, against Quix get and set"
+    of_what = "rows/s" if words else "keys/s"
+    compared = (
+        f"{of_what} of a partition{words}, rows in and out, durable, against Quix get and set"
+    )
     return [
         result
-        for name, limits in (("loop", (1.5, 1.2, 1.0)), ("batch processor", (4.0, 4.0, 4.0)))
-        for kind, limit in zip(KINDS, limits, strict=True)
+        for side in sides
+        for kind, limit in zip(KINDS, side.wanted, strict=True)
         for result in _results(
-            f"embedded, one partition's {name}, {words}, {kind.name}",
+            f"embedded, {side.name}{words}, {kind.name}",
             compared,
             limit,
-            ours[name, kind.fields],
+            ours[side.name, kind.fields],
             theirs[kind.fields],
             rows,
         )
@@ -182,12 +168,11 @@ def _whole(keys: int, rounds: int) -> list[Result]:
 
 def backfills(orders: int = 200_000, rounds: int = 5) -> list[Result]:
     """A stopped backfill of one partition's orders of 20 fields, by hand and by lenses."""
-    if not _PYTHON.exists():
-        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
+    _require_peer()
     by_hand: list[Round] = []
     by_lens: list[Round] = []
     theirs: list[Round] = []
-    with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as compiled:
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as compiled:
         for _ in range(rounds):
             for found, script in ((by_hand, order_script("hand")), (by_lens, order_script("lens"))):
                 with stored_values(orders, ORDERS, KINDS[1].value, script, 1) as folder:
@@ -210,7 +195,7 @@ def _backfill(records: int, rounds: int) -> list[Result]:
     ours: list[Round] = []
     theirs: list[Round] = []
     in_two: list[Round] = []
-    with tempfile.TemporaryDirectory(prefix="statemigrate-peers-") as compiled:
+    with tempfile.TemporaryDirectory(prefix=_FOLDER) as compiled:
         for _ in range(rounds):
             with checkpoint(records) as folder:
                 ours += _stopped(folder, compiled)
@@ -250,9 +235,14 @@ def _median(rounds: list[Round], kind: str) -> float:
     return statistics.median(each[kind] for each in rounds)
 
 
-def _quix(what: str, number: int, rounds: int, load: Load = "dense") -> list[Round]:
+def _require_peer() -> None:
+    if not _PYTHON.exists():
+        sys.exit(f"{_PYTHON} is not there: `make peers` makes it")
+
+
+def _quix(what: str, number: int, rounds: int, *more: str) -> list[Round]:
     command = [str(_PYTHON), "-W", "ignore", str(_PEER), what, str(number), str(rounds)]
-    return _figures([*command, load] if load != "dense" else command)
+    return _figures([*command, *more])
 
 
 def _quix_in_two(what: str, number: int, rounds: int) -> list[Round]:

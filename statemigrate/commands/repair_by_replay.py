@@ -43,37 +43,6 @@ from statemigrate.rewrite import ZONE, Fork, check_stopped, fork_with_state
 from statemigrate.state import Project
 
 
-def _batches_of_a_backfill(files: Files, history: History) -> list[int]:
-    """The batches in which a backfill has moved values."""
-    every = (history.before, *history.batches)
-    return [
-        after.number
-        for before, after in pairwise(every)
-        if takes_keys(files, history.backfill, before.entry.offsets, after.entry.offsets)
-    ]
-
-
-def _families(files: Files, batch: int) -> set[str]:
-    """By operator and store the families that the code of a batch keeps."""
-    shape = describe(files, batch, restarts=False)
-    return {
-        f"{operator.number}/{store.name}/{family.name}"
-        for operator in shape.operators
-        for store in operator.stores
-        for family in store.families
-    }
-
-
-def _families_in_pages(files: Files, batch: int) -> set[str]:
-    """The families that pages have, by the records of the starts before a batch."""
-    return {
-        f"{operator or 'pages'}/{store}/{family.name}"
-        for operator, record in records_at(files, batch).items()
-        for store, stored in record.stores.items()
-        for family in stored.families
-    }
-
-
 @dataclass(frozen=True)
 class RepairedState:
     """A checkpoint that was made with state that was computed again.
@@ -218,8 +187,7 @@ class ReplayRepair:
         own, other = (_families(each, self.damage.batch) for each in (files, computed))
         if own != other:
             raise self._not_the_same(
-                f"the families {', '.join(sorted(own - other)) or 'of the query alone'}",
-                f"{', '.join(sorted(other - own)) or 'none'} in their place",
+                f"the families {', '.join(sorted(own))}", ", ".join(sorted(other))
             )
 
     def _compared(self, computed: PartitionHashes) -> int:
@@ -258,3 +226,34 @@ class ReplayRepair:
             "`statemigrate fork`",
             path=self.checkpoint,
         )
+
+
+def _batches_of_a_backfill(files: Files, history: History) -> list[int]:
+    """The batches in which a backfill has moved values."""
+    every = (history.before, *history.batches)
+    return [
+        after.number
+        for before, after in pairwise(every)
+        if takes_keys(files, history.backfill, before.entry.offsets, after.entry.offsets)
+    ]
+
+
+def _families(files: Files, batch: int) -> set[str]:
+    """By operator and store the families that the code of a batch keeps."""
+    shape = describe(files, batch, restarts=False)
+    return {
+        f"{operator.number}/{store.name}/{family.name}"
+        for operator in shape.operators
+        for store in operator.stores
+        for family in store.families
+    }
+
+
+def _families_in_pages(files: Files, batch: int) -> set[str]:
+    """The families that pages have, by the records of the starts before a batch."""
+    return {
+        f"{operator or 'pages'}/{store}/{family.name}"
+        for operator, record in records_at(files, batch).items()
+        for store, stored in record.stores.items()
+        for family in stored.families
+    }

@@ -205,8 +205,11 @@ def within_checkpoint(path: str) -> str | None:
 
 
 def has_keys(path: str) -> bool:
-    """Whether a chunk file with this path has keys; one without only asks for a batch."""
-    return f"/chunks/{_EMPTY}/" not in path
+    """Whether a chunk file has keys, by its path or as ``<plan>/<file>``.
+
+    One without only asks for a batch.
+    """
+    return not path.rpartition("/chunks/")[2].startswith(f"{_EMPTY}/")
 
 
 class ChunkFiles:
@@ -278,7 +281,7 @@ class ChunkFiles:
 
     def written(self) -> set[str]:
         """The chunk files that are there, as ``<plan>/<file>``; none of those without a key."""
-        return {name for name in self._data(self.chunks) if not name.startswith(f"{_EMPTY}/")}
+        return {name for name in self._data(self.chunks) if has_keys(name)}
 
     def uncut(self) -> set[str]:
         """The files, as ``<plan>/<file>``, whose keys are not all in chunks yet."""
@@ -314,7 +317,7 @@ class ChunkFiles:
         log = self.log()
         done = {name for name in written if log.is_committed(name)}
         if done and self.plan() is None:
-            done = {name for name in done if name.startswith(f"{_EMPTY}/")}
+            done = {name for name in done if not has_keys(name)}
         checksums = {_checksum_of(name) for name in done} & there
         # Checksums first: one without its file would be known by nobody.
         self.files.delete(

@@ -317,11 +317,14 @@ def takes_keys(files: Files, lines: Iterable[str], before: Offsets, after: Offse
 
     A chunk that only asks for a batch has none.
     """
+    reached = {
+        line: [file_offset(each.by_source.get(line)) for each in (before, after)] for line in lines
+    }
+    moved = {line: each for line, each in reached.items() if each[0] != each[1]}
+    if not moved:
+        return False
     folders = {line: folder for folder, line in lines_of_folders(files, after).items()}
-    for line in lines:
-        since, until = (file_offset(each.by_source.get(line)) for each in (before, after))
-        if since == until:
-            continue
+    for line, (since, until) in moved.items():
         if since is None or until is None:
             return True
         taken = taken_until(files, folders.get(line, line), until)

@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import previewed_code
 from support.file_hashes import file_hashes
 
-from statemigrate import NewCode, guarded, init, preview
+from statemigrate import NewCode, guarded, init, open_state, preview
 
 SCHEMA = "k STRING, v BIGINT, id BIGINT, at TIMESTAMP"
 BATCHES = 5
@@ -84,6 +86,22 @@ class Query:
             spark=self.spark,
             **options,
         )
+
+
+def damaged(checkpoint, place, count, partitions=(0,)):
+    """A copy of the checkpoint whose newest states cannot be read in some partitions."""
+    shutil.copytree(checkpoint, place)
+    newest = open_state(place, migrations=None).batch
+    batches = range(newest - count + 1, newest + 1)
+    altered = 0
+    for partition in partitions:
+        for file in sorted((place / "state").glob(f"*/{partition}/**/*")):
+            version = re.match(r"(\d+)[._]", file.name)
+            if file.is_file() and version and int(version[1]) - 1 in batches:
+                file.write_bytes(file.read_bytes()[:7])
+                altered += 1
+    assert altered
+    return place
 
 
 def scripts_of(code, folder, monkeypatch):

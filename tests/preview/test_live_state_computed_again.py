@@ -1,13 +1,12 @@
 """Damaged state of a query that migrates live: its code computes it again on a copy."""
 
-import re
 import shutil
 from pathlib import Path
 
 import live_code as code
 import previewed_code
 import pytest
-from previewed_query import Query, events, named, scripts_of, write_means
+from previewed_query import Query, damaged, events, named, scripts_of, write_means
 from support.file_hashes import file_hashes
 
 from statemigrate import NewCode, StatemigrateError, backfill, doctor, open_state, status
@@ -31,20 +30,6 @@ WAYS = {
 @pytest.fixture
 def scripts(tmp_path, monkeypatch):
     return scripts_of(code, tmp_path, monkeypatch)
-
-
-def damage(checkpoint, place, count):
-    """A copy of the checkpoint whose newest states cannot be read in the first partition."""
-    shutil.copytree(checkpoint, place)
-    newest = open_state(place, migrations=None).batch
-    altered = 0
-    for file in sorted((place / "state").glob("*/0/**/*")):
-        version = re.match(r"(\d+)[._]", file.name)
-        if file.is_file() and version and newest - count < int(version[1]) - 1 <= newest:
-            file.write_bytes(file.read_bytes()[:7])
-            altered += 1
-    assert altered
-    return place
 
 
 def repaired(query, checkpoint, scripts, function=None):
@@ -85,7 +70,7 @@ def go_on(query, checkpoint, number, monkeypatch):
     other.run()
 
 
-def done(query):
+def newest_of(query):
     """The newest committed batch."""
     return max(int(each.name) for each in (query.checkpoint / "commits").glob("[0-9]*"))
 
@@ -110,11 +95,11 @@ def test_state_in_the_middle_of_a_live_migration_is_computed_again(
     query = Query(spark, tmp_path, totals, "update", count, batches=2)
     write_means(scripts)
     deploy(query, means, [2, 3, 4])
-    checkpoint = damage(query.checkpoint, tmp_path / "damaged", 2)
+    checkpoint = damaged(query.checkpoint, tmp_path / "damaged", 2)
     before = file_hashes(checkpoint)
-    done = repaired(query, checkpoint, scripts)
+    found = repaired(query, checkpoint, scripts)
     new = f"{checkpoint}-repaired"
-    assert done.is_whole
+    assert found.is_whole
     assert file_hashes(checkpoint) == before
     assert stored(new) == stored(query.checkpoint)
     operator = 1 if way == "two operators" else None
@@ -129,7 +114,7 @@ def test_state_in_the_middle_of_a_live_migration_is_computed_again(
         go_on(query, each, 5, monkeypatch)
     assert stored(new) == stored(whole)
     with pytest.raises(StatemigrateError) as refused:
-        repaired(query, damage(query.checkpoint, tmp_path / "again", 2), scripts, wrong)
+        repaired(query, damaged(query.checkpoint, tmp_path / "again", 2), scripts, wrong)
     assert refused.value.code == "SM-REPAIR-006"
 
 
@@ -139,11 +124,11 @@ def test_a_release_since_the_state_was_whole_is_refused(spark, tmp_path, scripts
     query = Query(spark, tmp_path, totals, "update", count, batches=3)
     write_means(scripts)
     deploy(query, means, [3, 4])
-    checkpoint = damage(query.checkpoint, tmp_path / "damaged", 3)
+    checkpoint = damaged(query.checkpoint, tmp_path / "damaged", 3)
     with pytest.raises(StatemigrateError) as refused:
         repaired(query, checkpoint, scripts)
     assert refused.value.code == "SM-REPAIR-009"
-    assert f"--at-batch {done(query) - 3}" in refused.value.next_action
+    assert f"--at-batch {newest_of(query) - 3}" in refused.value.next_action
     assert not Path(f"{checkpoint}-repaired").exists()
 
 
@@ -161,18 +146,18 @@ def test_batches_with_a_part_of_a_backfill_are_named_and_those_after_it_are_comp
     query.run()
     backfill(query.checkpoint, migrations=scripts, keys_per_chunk=2, spark=spark)
     query.run()
-    moved = done(query)
+    moved = newest_of(query)
     deploy(query, means, [8, 9])
     (store,) = status(query.checkpoint, migrations=scripts, spark=spark).stores
     assert store.left == 0
-    newest = done(query)
+    newest = newest_of(query)
     assert newest > moved
-    over = damage(query.checkpoint, tmp_path / "over", newest - moved + 1)
+    over = damaged(query.checkpoint, tmp_path / "over", newest - moved + 1)
     with pytest.raises(StatemigrateError) as refused:
         repaired(query, over, scripts)
     assert refused.value.code == "SM-REPAIR-007"
     assert str(moved) in refused.value.found
-    since = damage(query.checkpoint, tmp_path / "since", newest - moved)
+    since = damaged(query.checkpoint, tmp_path / "since", newest - moved)
     assert repaired(query, since, scripts).is_whole
     assert stored(f"{since}-repaired") == stored(query.checkpoint)
 
@@ -180,6 +165,6 @@ def test_batches_with_a_part_of_a_backfill_are_named_and_those_after_it_are_comp
 def test_code_that_has_become_stateful_since_the_state_was_whole(spark, tmp_path, scripts):
     query = Query(spark, tmp_path, previewed_code.processed, "update", batches=3)
     deploy(query, code.stateful_totals, [3, 4])
-    checkpoint = damage(query.checkpoint, tmp_path / "damaged", 3)
+    checkpoint = damaged(query.checkpoint, tmp_path / "damaged", 3)
     assert repaired(query, checkpoint, scripts).is_whole
     assert stored(f"{checkpoint}-repaired") == stored(query.checkpoint)

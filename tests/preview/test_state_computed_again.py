@@ -1,7 +1,6 @@
 """Damaged state of a query that its code computes again, from the last batch that is whole."""
 
 import json
-import re
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import previewed_code as code
 import pytest
 from click.testing import CliRunner
-from previewed_query import Query, events, named
+from previewed_query import Query, damaged, events, named
 from support.file_hashes import file_hashes
 
 from statemigrate import CheckpointError, NewCode, StatemigrateError, doctor, open_state
@@ -40,22 +39,6 @@ def query(spark, tmp_path_factory, request):
     return Query(session, tmp_path_factory.mktemp(request.param), function, mode, count)
 
 
-def damaged(query, place, count, partitions=(0,)):
-    """A copy of the checkpoint whose newest states cannot be read in some partitions."""
-    shutil.copytree(query.checkpoint, place)
-    newest = open_state(place, migrations=None).batch
-    batches = range(newest - count + 1, newest + 1)
-    altered = 0
-    for partition in partitions:
-        for file in sorted((place / "state").glob(f"*/{partition}/**/*")):
-            version = re.match(r"(\d+)[._]", file.name)
-            if file.is_file() and version and int(version[1]) - 1 in batches:
-                file.write_bytes(file.read_bytes()[:7])
-                altered += 1
-    assert altered
-    return place
-
-
 def repaired(query, checkpoint, function=None, **options):
     target = NewCode(named(function or query.function), mode=query.mode)
     return doctor(
@@ -79,7 +62,7 @@ def run(query, checkpoint):
 
 
 def test_the_damage_and_the_way_out_of_it_are_named_and_nothing_is_written(query, tmp_path):
-    checkpoint = damaged(query, tmp_path / "checkpoint", 2)
+    checkpoint = damaged(query.checkpoint, tmp_path / "checkpoint", 2)
     before = file_hashes(checkpoint)
     found = doctor(checkpoint, repair=True, spark=query.spark)
     newest = found.batch
@@ -104,7 +87,7 @@ def test_the_state_is_computed_again_and_the_query_goes_on_like_one_that_was_nev
 ):
     whole = tmp_path / "whole"
     shutil.copytree(query.checkpoint, whole)
-    checkpoint = damaged(query, tmp_path / "checkpoint", 2)
+    checkpoint = damaged(query.checkpoint, tmp_path / "checkpoint", 2)
     before = file_hashes(checkpoint)
     done = repaired(query, checkpoint, apply=True)
     new = f"{checkpoint}-repaired"
@@ -129,7 +112,7 @@ def test_the_state_is_computed_again_and_the_query_goes_on_like_one_that_was_nev
 
 
 def test_a_checkpoint_whose_files_are_gone_in_the_newest_batch_alone(query, tmp_path):
-    checkpoint = damaged(query, tmp_path / "checkpoint", 1, partitions=(0, 1))
+    checkpoint = damaged(query.checkpoint, tmp_path / "checkpoint", 1, partitions=(0, 1))
     done = repaired(query, checkpoint, new=tmp_path / "new", apply=True)
     assert [each.subject for each in done.findings] == [f"state of batch {done.batch}"]
     assert f"batches {done.batch} ran again" in done.did[0]
@@ -138,7 +121,7 @@ def test_a_checkpoint_whose_files_are_gone_in_the_newest_batch_alone(query, tmp_
 
 def test_a_place_that_changes_what_is_copied_gets_no_checkpoint(spark, tmp_path, monkeypatch):
     query = Query(spark, tmp_path / "query", code.minutes, "append", 1)
-    checkpoint = damaged(query, tmp_path / "damaged", 1)
+    checkpoint = damaged(query.checkpoint, tmp_path / "damaged", 1)
     copy, new = fork._copied, tmp_path / "new"
 
     def losing(*args):
@@ -162,7 +145,7 @@ def test_a_place_that_changes_what_is_copied_gets_no_checkpoint(spark, tmp_path,
 
 def test_code_that_does_not_compute_what_the_query_has_is_refused(spark, tmp_path):
     query = Query(spark, tmp_path, code.minutes, "append")
-    checkpoint = damaged(query, tmp_path / "damaged", 3)
+    checkpoint = damaged(query.checkpoint, tmp_path / "damaged", 3)
     for function in (code.minutes_of_another_field, code.minutes_with_another_delay):
         with pytest.raises(StatemigrateError) as caught:
             repaired(query, checkpoint, function, apply=True)
@@ -172,7 +155,7 @@ def test_code_that_does_not_compute_what_the_query_has_is_refused(spark, tmp_pat
 
 def test_code_that_computes_something_else_each_time_is_refused(spark, tmp_path):
     query = Query(spark, tmp_path, code.drawn, "update")
-    checkpoint = damaged(query, tmp_path / "damaged", 1, partitions=(0, 1))
+    checkpoint = damaged(query.checkpoint, tmp_path / "damaged", 1, partitions=(0, 1))
     with pytest.raises(StatemigrateError) as caught:
         repaired(query, checkpoint, apply=True)
     assert caught.value.code == "SM-REPAIR-006"
@@ -183,13 +166,13 @@ def test_input_that_is_gone_and_state_that_is_nowhere_whole_are_said_before_anyt
     spark, tmp_path
 ):
     query = Query(spark, tmp_path, code.minutes, "append")
-    checkpoint = damaged(query, tmp_path / "damaged", 3)
+    checkpoint = damaged(query.checkpoint, tmp_path / "damaged", 3)
     # A batch without rows that comes last has read nothing.
     (query.inputs[0] / "4.json").unlink()
     with pytest.raises(StatemigrateError) as caught:
         repaired(query, checkpoint)
     assert caught.value.code.startswith("SM-PREVIEW-")
-    nowhere = damaged(query, tmp_path / "nowhere", 100)
+    nowhere = damaged(query.checkpoint, tmp_path / "nowhere", 100)
     found = repaired(query, nowhere, apply=True)
     assert not found.is_whole
     assert {each.remedy for each in found.findings} == {None}

@@ -127,3 +127,8 @@ def columnar_values(draw: st.DrawFn, *, lists: bool = False) -> tuple[Format, li
         document, values = draw(_records(lists))
         fmt = Avro(document)
     return fmt, draw(st.lists(values, min_size=1, max_size=5))
+
+
+def shown(values: list[Any]) -> str:
+    """Texts, since a NaN equals nothing; Arrow has another name for UTC."""
+    return repr(values).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")

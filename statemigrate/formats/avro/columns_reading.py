@@ -67,7 +67,7 @@ _SEVERAL = 8
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 _DAY = 24 * 3600 * 1_000_000
 MILLISECONDS = ("timestamp-millis", "local-timestamp-millis")
-"""Logical types that have milliseconds, of which Arrow has microseconds."""
+"""Logical types in milliseconds; Arrow has them in microseconds."""
 LIMITS = {
     "date": _DAYS,
     "time-micros": (0, _DAY - 1),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.columnar_formats import columnar_values
+from support.columnar_formats import columnar_values, shown
 
 from statemigrate.errors import FormatError, ValueMismatchError
 from statemigrate.formats import Avro, Format, Struct
@@ -47,11 +47,6 @@ def _nullable(kind: Any) -> Any:
     if not pa.types.is_struct(kind):
         return kind
     return pa.struct([pa.field(each.name, _nullable(each.type)) for each in kind])
-
-
-def _shown(values: list[Any]) -> str:
-    """Texts, since a NaN equals nothing; Arrow has another name for UTC."""
-    return repr(values).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
 
 
 @settings(max_examples=50, deadline=None)
@@ -140,7 +135,7 @@ def test_damaged_bytes_are_read_as_one_by_one_or_left_to_that(
         return
     if array is None:
         return
-    assert _shown(plain_values(array)) == _shown(plain)
+    assert shown(plain_values(array)) == shown(plain)
     found = fmt.encode_columns(array)
     try:
         expected = fmt.encode_many(plain)

@@ -89,8 +89,9 @@ def log_of(root: Path, *paths: str) -> LocalFiles:
     return LocalFiles(root)
 
 
-def test_a_batch_takes_keys_if_one_of_its_chunks_has_them(tmp_path: Path) -> None:
-    files = log_of(tmp_path, "empty/2.parquet", "aa/part-0.parquet", "empty/5.parquet")
+@pytest.mark.parametrize("folder", ["", "chunks/empty", "statemigrate/control/chunks/empty"])
+def test_a_batch_takes_keys_if_one_of_its_chunks_has_them(tmp_path: Path, folder: str) -> None:
+    files = log_of(tmp_path / folder, "empty/2.parquet", "aa/part-0.parquet", "empty/5.parquet")
     found = {
         (since, until): takes_keys(files, ["1"], control(since), control(until))
         for since in range(-1, 3)
