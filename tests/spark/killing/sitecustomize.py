@@ -58,10 +58,14 @@ def end(point):
             marker.write(f"{point['function']} in process {os.getpid()}\n")
     except FileExistsError:
         return
+    # No other thread of this process runs between the signals, and the driver, which leads the
+    # session, gets one before the JVM: else it sees that the JVM is gone, and exits by itself.
+    sys.setswitchinterval(3600)
     session = os.getsid(0)
-    others = [pid for pid in processes(session) if pid != os.getpid()]
-    for pid in [*others, os.getpid()]:
+    others = {*processes(session)} - {os.getpid()}
+    for pid in sorted(others, key=lambda pid: pid != session):
         os.kill(pid, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def processes(session):
