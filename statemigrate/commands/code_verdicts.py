@@ -8,6 +8,7 @@ from functools import partial
 
 from statemigrate.checkpoint.logs import is_avro
 from statemigrate.checkpoint.operators import CheckpointShape
+from statemigrate.commands.compared_envelopes import ComparedEnvelopes
 from statemigrate.commands.compared_pages import ComparedPages
 from statemigrate.commands.new_code import Probed, meaning_of
 from statemigrate.commands.pages_change import check_same_pages
@@ -51,6 +52,7 @@ def verdicts_on(
     rewrite: RewritePlan | StatemigrateError,
     lineages: Mapping[str, Lineage],
     pages: ComparedPages,
+    envelopes: ComparedEnvelopes,
 ) -> Iterator[PlanItem]:
     """The verdict on each source, state and meaning.
 
@@ -63,7 +65,8 @@ def verdicts_on(
     evolves = is_avro(shape.conf)
     sides = pages.operators(shape.operators, found.shape.operators)
     states = [
-        *compare_operators(*sides, lineages, evolves=evolves),
+        *envelopes.without_own(compare_operators(*sides, lineages, evolves=evolves)),
+        *envelopes.items,
         *pages.items(lineages),
     ]
     before = {} if old is None else {each.number: each for each in old.operators}

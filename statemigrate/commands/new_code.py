@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.logs import newest_offsets
 from statemigrate.checkpoint.operators import CheckpointShape
-from statemigrate.deployment import Call, Looking, named_object
-from statemigrate.errors import CodeError, RewriteError
+from statemigrate.deployment import Call, Looking, StorePlan, named_object
+from statemigrate.errors import CodeError, RewriteError, StatemigrateError
 from statemigrate.files import Files, open_files
 from statemigrate.meaning import (
     CodeMeaning,
@@ -78,7 +78,8 @@ class Probed:
     where one was given. ``calls`` are those by which the code declares operators whose state
     migrates. ``pages`` are the records of operators on pages, by their names, and ``numbers`` how
     many pages each is to have, where the code says it. ``mode`` is the output mode that the code
-    ran in, empty where it did not run.
+    ran in, empty where it did not run. ``in_envelopes`` are the functions of
+    ``applyInPandasWithState`` whose values are in envelopes, by their stores.
     """
 
     shape: CheckpointShape
@@ -89,6 +90,7 @@ class Probed:
     pages: Mapping[str, PagesRecord] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
+    in_envelopes: Mapping[str, StorePlan | StatemigrateError] = field(default_factory=dict)
 
     @property
     def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
@@ -213,7 +215,17 @@ def _probed(wanted: NewCode, made: Any, looking: Looking, folder: Path) -> Probe
     sources = NewSources.of(shape, probed_inputs(files))
     plan = plans[0] if plans else None
     calls, numbers = frozenset(looking.calls), dict(looking.pages)
-    return Probed(shape, sources, plan, None, calls, records(files), numbers, "".join(modes))
+    return Probed(
+        shape,
+        sources,
+        plan,
+        None,
+        calls,
+        records(files),
+        numbers,
+        "".join(modes),
+        dict(looking.functions),
+    )
 
 
 @dataclass(frozen=True)

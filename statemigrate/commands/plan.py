@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from statemigrate.checkpoint import CheckpointDirectory, describe
-from statemigrate.checkpoint.operators import CheckpointShape, OperatorShape, kind_of
+from statemigrate.checkpoint.operators import (
+    CheckpointShape,
+    OperatorShape,
+    in_envelopes,
+    kind_of,
+)
 from statemigrate.commands.arguments import require_alone, required
 from statemigrate.commands.change_plan import ChangePlan, NamedPlan, Plans
 from statemigrate.configuration import NamedCheckpoint
@@ -124,7 +129,8 @@ def _plan_of(
     )
     hidden = tuple(_hidden(files, shape))
     if wanted is None:
-        items = (*hidden, *with_levels(_without_code(shape, project.lineages), rules))
+        alone = _without_code(files, shape, project.lineages)
+        items = (*hidden, *with_levels(alone, rules))
         return replace(unplanned, items=items, steps=tuple(_steps_without_code(files, items)))
     from statemigrate.commands.plan_steps import planned_for
 
@@ -149,12 +155,22 @@ def _hidden(files: Files, shape: CheckpointShape) -> Iterator[PlanItem]:
             yield PlanItem(str(error.data["family"]), "unknown", text, operator_name(operator))
 
 
-def _without_code(shape: CheckpointShape, lineages: Mapping[str, Lineage]) -> Iterator[PlanItem]:
+def _without_code(
+    files: Files, shape: CheckpointShape, lineages: Mapping[str, Lineage]
+) -> Iterator[PlanItem]:
     """What scripts alone say: whether they lead further than the state."""
+    envelopes: Mapping[int, PlanItem] = {}
+    if any(map(in_envelopes, shape.operators)):
+        from statemigrate.commands.compared_envelopes import envelopes_by_scripts
+
+        envelopes = envelopes_by_scripts(files, shape, lineages)
     for name in shape.offsets[shape.batch].offsets.by_source:
         yield PlanItem(f"source {name}", "goes on", "it continues at its offset")
     for operator in shape.operators:
-        yield from _scripted(operator, lineages)
+        if operator.number in envelopes:
+            yield envelopes[operator.number]
+        else:
+            yield from _scripted(operator, lineages)
 
 
 def _scripted(operator: OperatorShape, lineages: Mapping[str, Lineage]) -> Iterator[PlanItem]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from statemigrate.checkpoint.operators import CheckpointShape, is_timers
 from statemigrate.commands.change_plan import ChangePlan
 from statemigrate.commands.code_verdicts import rewrite_plan, verdicts_on
+from statemigrate.commands.compared_envelopes import ComparedEnvelopes
 from statemigrate.commands.compared_pages import ComparedPages, change_steps, steps_outside
 from statemigrate.commands.new_code import NewCode, Probed, known_before, meaning_of, probed
 from statemigrate.commands.plan_costs import StateCosts, costs_of
@@ -56,7 +57,8 @@ def planned_for(
     old = known_before(wanted, shape, project.spark, files)
     pages = ComparedPages.of(files, shape, found, project.lineages, project.spark)
     rewrite = rewrite_plan(files, shape, found, old, project, pages)
-    verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages)
+    envelopes = ComparedEnvelopes.of(files, shape, found)
+    verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages, envelopes)
     verdicts = unset_as_warnings(verdicts, old, meaning_of(found, ""))
     items = tuple(with_levels(verdicts, rules))
     has_scripts = project.survey is not None
@@ -72,6 +74,7 @@ def planned_for(
         has_scripts,
         costs_of(files, shape, has_pages=bool(pages.records)) if asks else None,
         pages,
+        envelopes,
         _rekeyed(shape, found, old, rewrite, project.stores),
     )
     made = steps.all()
@@ -113,6 +116,7 @@ class _Steps:
     has_scripts: bool
     costs: StateCosts | None
     pages: ComparedPages
+    envelopes: ComparedEnvelopes
     rekeyed: tuple[str, ...]
 
     @property
@@ -152,6 +156,8 @@ class _Steps:
             for each in record.stores[store].families
             if lineage is not None and each.revision in lineage
         ]
+        in_envelopes = self.envelopes.revisions.get(store, frozenset())
+        found += [each for each in in_envelopes if lineage is not None and each in lineage]
         found += [
             revision
             for operator in self.shape.operators
@@ -321,6 +327,8 @@ class _Steps:
             for _, place in store_families(operator)
             if store_of(place.family.name) == store
         ]
+        if store in self.found.in_envelopes:
+            return True
         on_pages = self._on_pages(store)
         return store in self.lineages and (
             any(revision_in(p.family.name) for p in places)

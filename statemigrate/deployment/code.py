@@ -12,10 +12,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from statemigrate.deployment.stored import Call, DeploymentSettings
-from statemigrate.errors import CodeError
+from statemigrate.errors import CodeError, StatemigrateError
+
+if TYPE_CHECKING:
+    from statemigrate.deployment.store_plan import StorePlan
 
 
 def named_object(reference: str) -> Any:
@@ -60,12 +63,14 @@ class Looking:
     """A look at code: the checkpoint that it gets, and what it asks of functions of ours.
 
     ``calls`` are those that declare an operator. ``pages`` has the number of pages by the name of
-    an operator, where the code gives one.
+    an operator, where the code gives one. ``functions`` are those of ``applyInPandasWithState`` by
+    their stores: how the values are read and written, or why they cannot be.
     """
 
     checkpoint: str | None = None
     calls: set[Call] = field(default_factory=set)
     pages: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, StorePlan | StatemigrateError] = field(default_factory=dict)
 
 
 _LOOKING: ContextVar[Looking | None] = ContextVar("statemigrate_looking", default=None)
@@ -160,3 +165,10 @@ def note_pages(operator: str, pages: int) -> None:
     looking = _LOOKING.get()
     if looking is not None:
         looking.pages[operator] = pages
+
+
+def note_function(store: str, found: StorePlan | StatemigrateError) -> None:
+    """Note what a function keeps, if its code is only looked at."""
+    looking = _LOOKING.get()
+    if looking is not None:
+        looking.functions[store] = found

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.state import GroupState
 
 from statemigrate.access import DualAccess
-from statemigrate.deployment import Declared, DeploymentSettings, StorePlan, missing_path
+from statemigrate.deployment import (
+    Declared,
+    DeploymentSettings,
+    StorePlan,
+    missing_path,
+    note_function,
+)
 from statemigrate.errors import CheckpointError, FormatError, StartupError, shown
 from statemigrate.families import Span
 from statemigrate.formats import Value
@@ -287,6 +293,9 @@ class MigratedFunction:
         return self._store
 
     def __reduce__(self) -> tuple[Any, ...]:
+        # What goes to the workers is what the query runs, wherever it was made.
+        found = self._found
+        note_function(self._store, found.error if isinstance(found, Undeployable) else found.plan)
         return MigratedFunction, (self._function, self._store, self._found)
 
     def __call__(self, key: tuple[Any, ...], pdfs: Iterable[Any], state: Any) -> Any:

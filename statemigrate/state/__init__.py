@@ -10,6 +10,7 @@ from statemigrate.faces import make_face
 
 if TYPE_CHECKING:
     from statemigrate.state.embedded import EmbeddedState
+    from statemigrate.state.envelopes import stored_revisions
     from statemigrate.state.equal_rows import RowStream, UnequalRows, unequal_after, unequal_rows
     from statemigrate.state.open import (
         Scripts,
@@ -60,6 +61,7 @@ else:
         __name__,
         {
             "embedded": "EmbeddedState",
+            "envelopes": "stored_revisions",
             "equal_rows": "RowStream UnequalRows unequal_after unequal_rows",
             "target_entries": "StoreEntries keys_from_texts",
             "open": (

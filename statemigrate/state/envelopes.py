@@ -9,7 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statemigrate.checkpoint.operators import GROUP_STATE
+from statemigrate.checkpoint import CommittedState
+from statemigrate.checkpoint.operators import GROUP_STATE, has_envelopes, kind_of
+from statemigrate.files import Files
 from statemigrate.state.user_rows import UserRows
 
 
@@ -69,3 +71,18 @@ def revisions_of(envelopes: UserRows) -> set[str]:
         revisions = pc.struct_field(batch["value"], [GROUP_STATE, "revision"])
         found.update(each for each in pc.unique(revisions).to_pylist() if each is not None)
     return found
+
+
+def stored_revisions(files: Files, batch: int) -> dict[int, frozenset[str]]:
+    """The revisions of each function's values after a batch, by the number of the operator.
+
+    All envelopes are read, since nothing else in a checkpoint says which revisions they have.
+    """
+    state = CommittedState(files, batch)
+    return {
+        each.operator.number: frozenset(revisions_of(UserRows(each)))
+        for operator in state.shape.operators
+        if kind_of(operator.name).has_function
+        for each in state.of_operator(operator)
+        if has_envelopes(each.family)
+    }

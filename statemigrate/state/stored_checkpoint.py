@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint import CommittedState, OperatorFamily
-from statemigrate.checkpoint.operators import GROUP_STATE, OperatorEntry, OperatorShape
+from statemigrate.checkpoint.operators import OperatorEntry, OperatorShape, has_envelopes
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Remembered, files_to_read
 from statemigrate.native import SparkCheckpoint, Which, entries_at
@@ -15,8 +15,6 @@ from statemigrate.state.user_rows import UserRows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
-
-_ENVELOPE = {"revision", "payload"}
 
 
 class StoredCheckpoint(SparkCheckpoint):
@@ -96,7 +94,9 @@ class StoredCheckpoint(SparkCheckpoint):
         None for state of any other operator, and for state without an envelope. Raises
         `CheckpointError` where it is not clear which operator is meant.
         """
-        found = self._only_envelopes(lambda each: self._families_of(each.id), has_envelopes)
+        found = self._only_envelopes(
+            lambda each: self._families_of(each.id), lambda each: has_envelopes(each.family)
+        )
         return None if found is None else UserRows(found)
 
     def grouping_key(self) -> StructType:
@@ -120,11 +120,3 @@ class StoredCheckpoint(SparkCheckpoint):
     @property
     def _shapes(self) -> tuple[OperatorShape, ...]:
         return self.state.shape.operators
-
-
-def has_envelopes(family: OperatorFamily) -> bool:
-    """Whether a function's state is in envelopes."""
-    for each in family.family.value["fields"]:
-        if each["name"] == GROUP_STATE and isinstance(each["type"], dict):
-            return {str(one["name"]) for one in each["type"].get("fields", [])} >= _ENVELOPE
-    return False

@@ -151,8 +151,23 @@ def function_means(events: Events):
     return _function(events, MEANS)
 
 
+def function_wrong_totals(events: Events):
+    return _function(events, "base", 1)
+
+
 def function_wrong_means(events: Events):
     return _function(events, MEANS, 1)
+
+
+def unmarked_function(events: Events):
+    """A function that gets envelopes as they are."""
+
+    def totals(key, frames, state):
+        yield pandas.DataFrame([(key[0], 0, 0)], columns=["k", "n", "sum"])
+
+    return events.groupBy("k").applyInPandasWithState(
+        totals, OUTPUT, ENVELOPE, "Update", "NoTimeout"
+    )
 
 
 class Latest(StatefulProcessor):

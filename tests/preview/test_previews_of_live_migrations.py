@@ -26,6 +26,8 @@ WAYS = {
               code.paged_wrong_means),
     "stateful with pages": (code.stateful_pages_totals, code.stateful_pages_wrong_totals,
                             code.stateful_pages_means, code.stateful_pages_wrong_means),
+    "function": (code.function_totals, code.function_wrong_totals, code.function_means,
+                 code.function_wrong_means),
     "two operators": (code.two_totals, code.two_wrong_totals, code.two_means,
                       code.two_wrong_means),
 }  # fmt: skip
@@ -34,6 +36,9 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_live_migration_is_previewed_on_a_copy(spark, tmp_path, scripts, way):
     totals, wrong_totals, means, wrong_means = WAYS[way]
+    if way == "function":
+        # The format of its values stands in a script alone.
+        write_means(scripts)
     query = Query(spark, tmp_path, totals, "update", count=2 if way == "two operators" else 1)
     same = query.preview(totals, migrations=scripts)
     assert (same.path, same.noise, same.unexpected) == ("as it is", (), ())

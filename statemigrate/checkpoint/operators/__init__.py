@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         TS_WITH_KEY,
         TTL,
         OperatorStore,
+        has_envelopes,
+        in_envelopes,
         is_derived,
         is_internal,
         is_numbered,
@@ -103,9 +105,9 @@ else:
         {
             "catalogue": (
                 "COUNT DEFAULT INDEX_TO_VALUE JOIN_STORES KINDS NUM_VALUES ROW_COUNTER SOONEST "
-                "TS_TO_VALUES TS_WITH_KEY TTL OperatorStore is_derived is_internal is_numbered "
-                "is_timers key_paths kind_of operator_stores partition_columns shown_key "
-                "used_partitions user_name user_stores variable_stores"
+                "TS_TO_VALUES TS_WITH_KEY TTL OperatorStore has_envelopes in_envelopes is_derived "
+                "is_internal is_numbered is_timers key_paths kind_of operator_stores "
+                "partition_columns shown_key used_partitions user_name user_stores variable_stores"
             ),
             "described": (
                 "meanings read_operator read_operator_entry read_schema_files read_schemas "

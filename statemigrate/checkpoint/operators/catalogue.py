@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from statemigrate.checkpoint.operators.shapes import (
+    GROUP_STATE,
     CheckpointShape,
     FamilyShape,
     OperatorShape,
@@ -351,14 +352,22 @@ def _stores(operator: OperatorShape) -> Iterator[OperatorStore]:
     if kind.has_variables:
         return
     for name, (store, family) in user_stores(operator).items():
-        if not (kind.has_function and _is_envelope(family)):
+        if not (kind.has_function and has_envelopes(family)):
             yield OperatorStore(name, operator.number, store, family, kind.has_sides)
 
 
-def _is_envelope(family: FamilyShape) -> bool:
-    state = family.value["fields"][0]["type"]
-    fields = state["fields"] if isinstance(state, dict) and "fields" in state else []
+def has_envelopes(family: FamilyShape) -> bool:
+    """Whether the values of a function are in envelopes, which name the revision of each."""
+    first = family.value["fields"][0]
+    state = first["type"] if first["name"] == GROUP_STATE else None
+    fields = state.get("fields", ()) if isinstance(state, dict) else ()
     return {field["name"] for field in fields} >= _ENVELOPE
+
+
+def in_envelopes(operator: OperatorShape) -> bool:
+    """Whether an operator is a function whose values are in envelopes."""
+    families = (family for store in operator.stores for family in store.families)
+    return kind_of(operator.name).has_function and any(map(has_envelopes, families))
 
 
 # Keys as users know them: of a map its own key too, of a join's row not the number of the row.
