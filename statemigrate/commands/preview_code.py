@@ -94,14 +94,19 @@ class CodeReader:
             engine.runnable(made, code.reference, code.mode).check(fork)
 
     def _mode(self, reference: str, inputs: Mapping[str, Any]) -> str:
-        """The output mode that Spark takes for the code; none where the engine takes any."""
+        """The output mode of the code: the given one, else the first that Spark takes.
+
+        Empty where the engine takes any.
+        """
         if not self.history.engine.compares_meaning:
             return ""
-        alone = NewCode(reference, inputs, self.wanted.mode)
+        if self.wanted.mode is not None:
+            return self.wanted.mode
+        alone = NewCode(reference, inputs)
         conf = {**self.history.before.entry.conf, **WITHOUT_NAMES}
         found = probed(alone, conf, self.session, self.checkpoint)
         assert found is not None, "code was given"  # noqa: S101
-        return found.mode or self.wanted.mode or "append"
+        return found.mode or "append"
 
     def _streams(
         self, reference: str, function: Callable[..., Any], inputs: Mapping[str, Any]

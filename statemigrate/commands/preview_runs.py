@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.logs import read_entry
-from statemigrate.commands.new_code import NewCode
+from statemigrate.commands.new_code import NewCode, probing_once
 from statemigrate.commands.preview_code import CodeReader, own_inputs
 from statemigrate.errors import CheckpointError, UnsupportedError
 from statemigrate.files import Files, files_to_read, open_files
@@ -26,6 +26,7 @@ from statemigrate.preview import (
     RecordedInput,
     Recorder,
     Replayed,
+    RowsReadOnce,
     Same,
     StateComparison,
     compare_output,
@@ -166,6 +167,10 @@ class PreviewRuns:
 
     def begun(self) -> Begun:
         """Read the code, and make the state that old and new code begin with."""
+        with probing_once():
+            return self._begun()
+
+    def _begun(self) -> Begun:
         wanted = self.wanted
         assert wanted.code is not None, "asked before"  # noqa: S101
         codes = CodeReader(wanted, self.history, self.session, self.material.name)
@@ -205,12 +210,13 @@ class PreviewRuns:
             if old is not None
         ]
         control = controls[0] if controls else None
-        noise = tuple(self._noise(own, controls))
+        rows = RowsReadOnce()
+        noise = tuple(self._noise(own, controls, rows))
         settled = replace(expectations, noise=frozenset((each.store, each.field) for each in noise))
         like = self.history.watermarks if control is None else control.watermarks
         candidate = self._run(new, begun.candidate, "candidate", recorded, steps, like)
         self.mask.require_columns(self._columns(own, recorded, [*controls, candidate]))
-        found = tuple(self._compared(own, controls, candidate, settled))
+        found = tuple(self._compared(own, controls, candidate, settled, rows))
         square = None
         if control is not None and path != "as it is" and not begun.goes_on:
             square = self._square(control, candidate, begun)
@@ -321,13 +327,15 @@ class PreviewRuns:
         entry = read_entry(open_files(place.as_uri()), self.history.before.number)
         return len(entry.offsets.lines)
 
-    def _noise(self, query_state: str, controls: Sequence[Replayed]) -> Iterator[Noise]:
+    def _noise(
+        self, query_state: str, controls: Sequence[Replayed], rows: RowsReadOnce
+    ) -> Iterator[Noise]:
         """What the old code does not compute again as the query has."""
         if not controls:
             return
         first, second = controls
         found: dict[tuple[str, str], str] = {}
-        runs, with_query = StateComparison(), StateComparison()
+        runs, with_query = StateComparison(rows=rows), StateComparison(rows=rows)
         for batch in self.history.batches:
             states = [self._state(each.checkpoint, batch.number) for each in controls]
             own = self._state(query_state, batch.number)
@@ -335,9 +343,9 @@ class PreviewRuns:
                 found[each] = "two runs of the old code differ"
             for each in _fields(with_query.differences(own, states[0], lambda _: equal)):
                 found.setdefault(each, "the old code does not compute what the query has")
-            rows = [_output(each, batch.number) for each in (first, second)]
+            output = [_output(each, batch.number) for each in (first, second)]
             keys = _keys(states[0])
-            for each in _fields([compare_output(rows[0], rows[1], keys, equal)]):
+            for each in _fields([compare_output(output[0], output[1], keys, equal)]):
                 found[each] = "two runs of the old code differ"
         for (store, name), cause in found.items():
             yield Noise(store, name, cause)
@@ -364,23 +372,24 @@ class PreviewRuns:
         controls: Sequence[Replayed],
         candidate: Replayed,
         expectations: Expectations,
+        rows: RowsReadOnce,
     ) -> Iterator[PreviewedBatch]:
         """Each batch of the candidate, compared with the control, else with the query's own.
 
         The time of the old code is that of its last run: Java has compiled by then what both use.
         """
         control = controls[0] if controls else None
-        states = StateComparison()
+        states = StateComparison(rows=rows)
         for place, batch in enumerate(self.history.batches):
             number = batch.number
             old = self._state(query_state if control is None else control.checkpoint, number)
             new = self._state(candidate.checkpoint, number)
             output = None
             if control is not None:
-                rows = [_output(each, number) for each in (control, candidate)]
+                made = [_output(each, number) for each in (control, candidate)]
                 names = (control.columns, candidate.columns)
                 same = expectations.same("output")
-                output = compare_output(rows[0], rows[1], _keys(new), same, names)
+                output = compare_output(made[0], made[1], _keys(new), same, names)
             run = candidate.batches[place]
             ran = controls[-1].batches[place] if controls else None
             yield PreviewedBatch(

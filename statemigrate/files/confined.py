@@ -38,8 +38,7 @@ def opened_directory(root: Path, names: Sequence[str], *, create: bool = False) 
     descriptor = os.open(root, _DIRECTORY)
     try:
         for number, name in enumerate(names, start=1):
-            path = root.joinpath(*names[:number])
-            below = _open_below(descriptor, name, path, create=create)
+            below = _open_below(descriptor, name, (root, names[:number]), create=create)
             os.close(descriptor)
             descriptor = below
         yield descriptor
@@ -122,13 +121,20 @@ def _make(directory: Path) -> None:
             os.close(descriptor)
 
 
-def _open_below(directory: int, name: str, path: Path, *, create: bool) -> int:
+def _open_below(
+    directory: int, name: str, place: tuple[Path, Sequence[str]], *, create: bool
+) -> int:
+    """The descriptor of what is there under the ``name``; errors name its ``place`` as a path.
+
+    The path is not made before it is needed: a command opens many thousands.
+    """
     try:
         return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
     except FileNotFoundError as error:
         if not create:
-            raise with_path(error, path) from error
+            raise with_path(error, place[0].joinpath(*place[1])) from error
     except OSError as error:
+        path = place[0].joinpath(*place[1])
         if is_link(directory, name):
             raise foreign(path, "a symbolic link") from error
         raise with_path(error, path) from error
@@ -137,7 +143,7 @@ def _open_below(directory: int, name: str, path: Path, *, create: bool) -> int:
         os.mkdir(name, dir_fd=directory)
         # What is synced in a directory survives a loss of power only where the directory does.
         os.fsync(directory)
-    return _open_below(directory, name, path, create=False)
+    return _open_below(directory, name, place, create=False)
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -235,6 +241,24 @@ class ConfinedPath:
     def iterdir(self) -> Iterator[ConfinedPath]:
         """What is in the directory, in the order of the names."""
         return iter([ConfinedPath(self.root, (*self.parts, name)) for name in self.names()])
+
+    def entries(self) -> list[tuple[ConfinedPath, os.stat_result]]:
+        """What is in the directory, in the order of the names, with what `lstat` gives of each.
+
+        What is removed in the meantime is left out.
+        """
+        found = []
+        with opened_directory(self.root, self.parts) as directory:
+            for name in sorted(os.listdir(directory)):  # noqa: PTH208 - of a descriptor
+                path = ConfinedPath(self.root, (*self.parts, name))
+                try:
+                    entry = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    raise with_path(error, path.path) from error
+                found.append((path, entry))
+        return found
 
     def glob(self, pattern: str) -> Iterator[ConfinedPath]:
         """What is in the directory under names that fit; nothing where there is no directory."""

@@ -93,7 +93,10 @@ class LocalFiles:
         """As `Files.find`."""
         at = self._at(name) if name else ConfinedPath(self.root)
         with reading(at):
-            return _entry(at)
+            try:
+                return _entry(at, at.lstat())
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def delete(self, names: Iterable[str]) -> None:
         """As `Files.delete`; a link is removed, not what it points to."""
@@ -112,23 +115,20 @@ class LocalFiles:
 
 def _listed(folder: ConfinedPath, *, recursive: bool) -> Iterator[FileEntry]:
     try:
-        inner = [each for each in folder.iterdir() if _is_text(each.name)]
+        inner = folder.entries()
     except (FileNotFoundError, NotADirectoryError):
         return
-    for each in inner:
-        # It may have been removed since the names were read.
-        found = _entry(each)
-        if found is not None and not (recursive and found.kind == "folder"):
+    for path, status in inner:
+        if not _is_text(path.name):
+            continue
+        found = _entry(path, status)
+        if recursive and found.kind == "folder":
+            yield from _listed(path, recursive=True)
+        else:
             yield found
-        elif found is not None:
-            yield from _listed(each, recursive=True)
 
 
-def _entry(path: ConfinedPath) -> FileEntry | None:
-    try:
-        found = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+def _entry(path: ConfinedPath, found: os.stat_result) -> FileEntry:
     name = "/".join(path.parts)
     kind = _KINDS.get(stat.S_IFMT(found.st_mode))
     if kind == "folder":

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ROWS,
         Difference,
         Example,
+        RowsReadOnce,
         Same,
         StateComparison,
         compare_output,
@@ -54,7 +55,7 @@ else:
             "bundle": "MAX_BYTES Bundle compare_checksums is_bundle open_bundle save_bundle",
             "bundle_rows": "BundleRows",
             "comparison": (
-                "OUTPUT ROWS Difference Example Same StateComparison compare_output "
+                "OUTPUT ROWS Difference Example RowsReadOnce Same StateComparison compare_output "
                 "compare_states equal"
             ),
             "engines": "StateEngine engine_of",

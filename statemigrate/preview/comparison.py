@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,8 @@ ROWS = "_rows"
 """The name under which rows that only one side has are expected, or noise."""
 _SHARE = 1 / 200
 """Where a batch has written more of the rows, to read all of them takes less time."""
+_REMEMBERED = 1 << 26
+"""Bytes of rows that are remembered for another comparison."""
 _EXPIRES, _INDEX = "_expires_at", "_index"
 _OWN = (*FAILURE_COLUMNS, _EXPIRES)
 """Columns of a table's own, which most rows have nothing in."""
@@ -126,15 +128,55 @@ equal = Same(_equal)
 """Two values are the same if they are equal; a NaN is the same as another one."""
 
 
+class RowsReadOnce:
+    """Reads the rows of tables, and remembers them for the next comparison of the same state.
+
+    No more than ``most`` bytes are remembered. Those that were read longest ago are forgotten
+    first, and a table that has more is read each time.
+    """
+
+    def __init__(self, most: int = _REMEMBERED) -> None:
+        self._most = most
+        self._known: OrderedDict[tuple[str, str, int], list[pa.RecordBatch]] = OrderedDict()
+
+    def stream(self, table: StateTable) -> RowStream:
+        """All rows of a table."""
+        return RowStream(table.schema, self._batches(table))
+
+    def _batches(self, table: StateTable) -> Iterator[pa.RecordBatch]:
+        state = (table.side.place, table.name, table.batch)
+        known = self._known.get(state)
+        if known is not None:
+            self._known.move_to_end(state)
+            yield from known
+            return
+        found: list[pa.RecordBatch] = []
+        size = 0
+        for batch in table.batches():
+            yield batch
+            size += batch.nbytes
+            found = [*found, batch] if size <= self._most else []
+        if size <= self._most:
+            self._known[state] = found
+            while sum(map(_size, self._known.values())) > self._most:
+                self._known.popitem(last=False)
+
+
+def _size(batches: Iterable[pa.RecordBatch]) -> int:
+    return sum(each.nbytes for each in batches)
+
+
 class StateComparison:
     """Compares the states of two runs, batch after batch.
 
     At the first one all rows are read. After that only those are which either run has changed, if
-    its files say which these are and they are no more than a ``share`` of all.
+    its files say which these are and they are no more than a ``share`` of all. With ``rows``, they
+    are read once for several such comparisons.
     """
 
-    def __init__(self, share: float = _SHARE) -> None:
+    def __init__(self, share: float = _SHARE, rows: RowsReadOnce | None = None) -> None:
         self._share = share
+        self._rows = RowsReadOnce(0) if rows is None else rows
         self._before: dict[str, _Compared] = {}
 
     def differences(
@@ -167,7 +209,7 @@ class StateComparison:
             most = int(before.found.count * self._share)
             found = before.after(sides, key, names, most)
         if found is None:
-            rows = [RowStream(each.schema, each.batches()) for each in tables]
+            rows = [self._rows.stream(each) for each in tables]
             found = _unequal(rows[0], rows[1], names, same)
         if not same.asks_of_equal and _types(tables[0]) == _types(tables[1]):
             self._before[name] = _Compared(sides, found)

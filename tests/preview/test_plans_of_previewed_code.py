@@ -4,6 +4,8 @@ import previewed_code as code
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from statemigrate import NewCode
+from statemigrate.commands.new_code import probed, probing_once
 from statemigrate.preview import UnoptimizedPlan
 
 pytestmark = pytest.mark.spark
@@ -51,3 +53,17 @@ def test_time_matters_to_code_that_may_ask_for_it(spark, tmp_path, name):
     matters, function = CASES[name]
     made = function(stream.withWatermark("at", "1 minute"))
     assert UnoptimizedPlan.of(made).clock is matters
+
+
+def test_code_is_looked_at_once_for_each_mode_and_settings_of_a_query(spark):
+    wanted = NewCode(f"{code.__name__}:sums")
+    conf = {"spark.sql.shuffle.partitions": "1"}
+    with probing_once():
+        first = probed(wanted, conf, spark, "bundle")
+        assert probed(wanted, dict(conf), spark, "copy") is first
+        assert first.mode == "update"
+        other = probed(NewCode(wanted.code, mode="complete"), conf, spark, "bundle")
+        assert (other is first, other.mode) == (False, "complete")
+        with_two = probed(wanted, {"spark.sql.shuffle.partitions": "2"}, spark, "bundle")
+        assert with_two is not first
+    assert probed(wanted, conf, spark, "bundle") is not first
