@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from statemigrate.commands.view import Exported, ExportError, export, get
     from statemigrate.configuration import NamedCheckpoint
     from statemigrate.demo import demo
+    from statemigrate.deployment import ENVELOPE
     from statemigrate.embedded import (
         BatchProgress,
         EmbeddedOptions,
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from statemigrate.metrics import EmbeddedMetrics, NativeMetrics, SourceMetrics, StatusMetrics
     from statemigrate.migration import Lineage, Migration
     from statemigrate.native import (
-        ENVELOPE,
         BackfillFigures,
         BackfillListener,
         BackfillPlan,
@@ -178,6 +178,7 @@ else:
             "commands.view": "ExportError Exported export get",
             "configuration": "NamedCheckpoint",
             "demo": "demo",
+            "deployment": "ENVELOPE",
             "embedded": "BatchProgress EmbeddedOptions RunningQuery StoppedBackfill",
             "embedded_query": "EmbeddedQuery",
             "errors": (
@@ -192,8 +193,8 @@ else:
             "metrics": "EmbeddedMetrics NativeMetrics SourceMetrics StatusMetrics",
             "migration": "Lineage Migration",
             "native": (
-                "ENVELOPE BackfillFigures BackfillListener BackfillPlan BackfillStatus "
-                "Preparation fenced migrated migration_counts"
+                "BackfillFigures BackfillListener BackfillPlan BackfillStatus Preparation fenced "
+                "migrated migration_counts"
             ),
             "preview": "Bundle Difference Example Expectations Noise Preview PreviewedBatch",
             "processor": "BatchProcessor",

@@ -6,7 +6,7 @@ comparison says nothing about them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from statemigrate.deployment import StorePlan
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.meaning import PlanItem, by_scripts, compare_stores
-from statemigrate.migration import Lineage
+from statemigrate.migration import Lineage, lineage_with
 from statemigrate.native import StoreRecord, read_record, stored_envelopes
 from statemigrate.rewrite import operator_name
 from statemigrate.state import stored_revisions
@@ -66,31 +66,32 @@ def envelopes_by_scripts(
     """What scripts alone say of a query's envelopes, by the number of the operator."""
     operators = {each.number: operator_name(each) for each in shape.operators}
     deployed = read_record(files)
-    found = {}
-    for number, revisions in stored_revisions(files, shape.batch).items():
-        fitting = [store for store, each in lineages.items() if _fits(each, revisions)]
-        known = [store for store in fitting if store in deployed]
-        chosen = known if len(known) == 1 else fitting
-        found[number] = _by_scripts(operators[number], chosen, revisions, lineages)
-    return found
+    return {
+        number: _by_scripts(operators[number], revisions, lineages, deployed)
+        for number, revisions in stored_revisions(files, shape.batch).items()
+    }
 
 
 def _by_scripts(
-    operator: str, chosen: list[str], revisions: frozenset[str], lineages: Mapping[str, Lineage]
+    operator: str,
+    revisions: frozenset[str],
+    lineages: Mapping[str, Lineage],
+    deployed: Container[str],
 ) -> PlanItem:
-    if len(chosen) == 1 and revisions:
-        (store,) = chosen
-        return by_scripts(store, set(revisions), lineages[store], operator, is_live=True)
-    if len(chosen) == 1:
-        return PlanItem(chosen[0], "goes on", "it has no values", operator, chosen[0])
+    lineage = lineage_with(revisions, lineages, deployed)
+    if lineage is not None and revisions:
+        return by_scripts(lineage.store, set(revisions), lineage, operator, is_live=True)
+    if lineage is not None:
+        return _without_values(lineage.store, operator)
+    fitting = [store for store, each in lineages.items() if each.has_all(revisions)]
     listed = ", ".join(sorted(revisions)) or "no revision"
-    which = f"those of {', '.join(chosen)} do" if chosen else "none do"
+    which = f"those of {', '.join(fitting)} do" if fitting else "none do"
     text = f"its values have {listed}, and it takes scripts of one store that have that: {which}"
     return PlanItem(operator, "unknown", text, operator)
 
 
-def _fits(lineage: Lineage, revisions: frozenset[str]) -> bool:
-    return all(each in lineage for each in revisions)
+def _without_values(store: str, operator: str) -> PlanItem:
+    return PlanItem(store, "goes on", "it has no values", operator, store)
 
 
 def _item(
@@ -104,7 +105,7 @@ def _item(
         text = f"{found.headline}: {found.next_action or found.found}"
         return PlanItem(store, "cannot", text, operator, store)
     if not revisions:
-        return PlanItem(store, "goes on", "it has no values", operator, store)
+        return _without_values(store, operator)
     lineage = found.lineage
     was = stored_envelopes(lineage, sorted(revisions), known).led_by(known.target, lineage)
     (item,) = compare_stores({store: was}, {store: found.stored()}, {store: lineage}, operator)

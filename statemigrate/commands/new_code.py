@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.logs import newest_offsets
-from statemigrate.checkpoint.operators import CheckpointShape
+from statemigrate.checkpoint.operators import CheckpointShape, in_envelopes
 from statemigrate.deployment import Call, Looking, StorePlan, named_object
 from statemigrate.errors import CodeError, RewriteError, StatemigrateError
 from statemigrate.files import Files, open_files
@@ -30,6 +30,7 @@ from statemigrate.rewrite import (
     Meanings,
     NewSources,
     PlanMeaning,
+    StateSchema,
     call_on_empty_streams,
     embedded_meaning,
     has_functions,
@@ -40,6 +41,7 @@ from statemigrate.rewrite import (
     probe_folder,
     probed_inputs,
     run_once,
+    state_ddl,
 )
 
 if TYPE_CHECKING:
@@ -171,23 +173,23 @@ def probing_once() -> Iterator[None]:
 def _run(
     wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
 ) -> Probed:
-    found, settings = _FOUND.get(), pinned or {}
+    found = _FOUND.get()
+    if found is None:
+        return _ran_once(wanted, pinned, spark, checkpoint)
+    settings = pinned or {}
     names = _sources(settings, checkpoint)
-    asked = (
-        wanted.code,
-        wanted.mode,
-        sorted(wanted.inputs.items()),
-        sorted(settings.items()),
-        names,
-    )
-    known = None if found is None else found.get(repr(asked))
-    if known is not None:
-        return known
+    inputs = sorted(wanted.inputs.items())
+    asked = repr((wanted.code, wanted.mode, inputs, sorted(settings.items()), names))
+    if asked not in found:
+        found[asked] = _ran_once(wanted, pinned, spark, checkpoint)
+    return found[asked]
+
+
+def _ran_once(
+    wanted: NewCode, pinned: Mapping[str, str] | None, spark: Spark, checkpoint: str
+) -> Probed:
     with _called(wanted, pinned, spark, checkpoint) as (made, looking, folder):
-        known = _probed(wanted, made, looking, folder)
-    if found is not None:
-        found[repr(asked)] = known
-    return known
+        return _probed(wanted, made, looking, folder)
 
 
 def look_at(
@@ -300,7 +302,21 @@ def query_of(wanted: NewCode, spark: Spark, checkpoint: str) -> ProbedQuery:
 def meaning_of(found: Probed, reference: str) -> CodeMeaning:
     """What a probe has seen of the code that ``reference`` names."""
     sources = tuple(found.sources.inputs.get(name, "") for name in found.sources.names)
-    return code_meaning(reference, found.plan or PlanMeaning(), sources, found.shape.operators)
+    shapes = found.shape.operators
+    made = code_meaning(reference, found.plan or PlanMeaning(), sources, shapes)
+    functions = [each.number for each in shapes if in_envelopes(each)]
+    if len(functions) != 1 or len(found.in_envelopes) != 1:
+        return made
+    (plan,) = found.in_envelopes.values()
+    if isinstance(plan, StatemigrateError):
+        return made
+    # The envelope's own type is the same for ever.
+    target = plan.target
+    values = {target.name: StateSchema(state_ddl(target.format.struct_type().jsonValue()))}
+    operators = tuple(
+        replace(each, state=values) if each.number in functions else each for each in made.operators
+    )
+    return replace(made, operators=operators)
 
 
 def meaning_files(found: Probed, reference: str, batch: int) -> Mapping[str, bytes]:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         plan_store,
     )
     from statemigrate.deployment.stored import (
+        ENVELOPE,
         SETTINGS,
         VARIABLE_KINDS,
         Call,
@@ -80,9 +81,10 @@ else:
                 "migrates_in_background missing_path plan_store"
             ),
             "stored": (
-                "Call Declared DeploymentSettings Kind Occupancy SETTINGS StoreFacts StoredFamily "
-                "StoredStore VARIABLE_KINDS applied_scripts complement_of declared_by family_name "
-                "gets_source is_family_of recorded_call revision_in store_of written_for"
+                "Call Declared DeploymentSettings ENVELOPE Kind Occupancy SETTINGS StoreFacts "
+                "StoredFamily StoredStore VARIABLE_KINDS applied_scripts complement_of "
+                "declared_by family_name gets_source is_family_of recorded_call revision_in "
+                "store_of written_for"
             ),
         },
     )

@@ -72,6 +72,10 @@ VARIABLE_KINDS: Mapping[Kind, VariableKind] = {
 """Every kind by its word."""
 
 
+ENVELOPE = "revision STRING, payload BINARY, timeout BIGINT"
+"""The ``stateStructType`` of an ``applyInPandasWithState`` whose function is `migrated`."""
+
+
 # What the code asks for: its settings, and the state variables its ``init`` declares.
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from statemigrate.checkpoint.operators import kind_of
-from statemigrate.deployment import revision_in, store_of
+from statemigrate.deployment import ENVELOPE, revision_in, store_of
 from statemigrate.formats.struct import parse_ddl
 from statemigrate.meaning.code_meaning import OperatorMeaning
 from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, PlanItem, short_text
@@ -40,6 +40,9 @@ def compare_states(
         text += "rewrite with --pages or --no-pages has moved it"
         yield PlanItem(f"{now.name} pages", "rewrite", text, now.name)
         return
+    if _is_scripted(was) and _is_scripted(now):
+        yield from _of_function(was, now)
+        return
     if is_live:
         yield from _other_revisions(was, now)
     for name in [*now.state, *(each for each in was.state if each not in now.state)]:
@@ -50,6 +53,30 @@ def compare_states(
             yield _alone(name, now.name, is_new=old is None, is_live=is_live)
         else:
             yield from _changed(name, old, new, now, of_one_release=of_one_release)
+
+
+def _is_scripted(operator: OperatorMeaning) -> bool:
+    """Whether it is a function whose values are in envelopes, which scripts migrate."""
+    if not kind_of(operator.kind).has_function:
+        return False
+    own = operator.state.get(operator.name)
+    if own is not None:
+        return own.value == ENVELOPE
+    # Of values in envelopes only their format is known, and of Spark's own rows the key as well.
+    return all(each.key is None for each in operator.state.values())
+
+
+def _of_function(was: OperatorMeaning, now: OperatorMeaning) -> Iterator[PlanItem]:
+    """Of values in envelopes. A start knows nothing of their revisions, nor did earlier records."""
+    if was.name in was.state or now.name in now.state:
+        return
+    stores = [{*map(store_of, each.state)} for each in (was, now)]
+    if stores[0] == stores[1]:
+        yield from _other_revisions(was, now)
+        return
+    names = [", ".join(sorted(each)) for each in stores]
+    text = f"its values were of store {names[0]}, and are of {names[1]}, whose scripts do not know "
+    yield PlanItem(now.name, "cannot", text + "their revisions", now.name)
 
 
 def described_pages(name: str | None, pages: int = 0) -> str:

@@ -4,7 +4,14 @@ Pure: no file is read and nothing heavy is imported. `statemigrate.scripts` fill
 from a folder of scripts; the engines only ever see what is here.
 """
 
-from statemigrate.migration.lineage import RELATIVE, Fork, Lineage, chain_faults, first_fork
+from statemigrate.migration.lineage import (
+    RELATIVE,
+    Fork,
+    Lineage,
+    chain_faults,
+    first_fork,
+    lineage_with,
+)
 from statemigrate.migration.migration import (
     BASE,
     Direction,
@@ -63,6 +70,7 @@ __all__ = [
     "first_fork",
     "imported_inside",
     "is_operator_store",
+    "lineage_with",
     "rekeyed",
     "stages_of",
     "step_of",

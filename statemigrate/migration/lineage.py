@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from statemigrate.errors import LineageError, did_you_mean
@@ -285,6 +285,10 @@ class Lineage:
     def __contains__(self, revision: object) -> bool:
         return revision in self.revisions
 
+    def has_all(self, revisions: Iterable[str]) -> bool:
+        """Whether all of these are among its revisions."""
+        return all(each in self for each in revisions)
+
     def position(self, revision: str) -> int:
         """Return how many revisions are older. LineageError if the full id is unknown."""
         if revision not in self.revisions:
@@ -397,3 +401,16 @@ class Lineage:
             store=self.store,
             revision=revision,
         )
+
+
+def lineage_with(
+    revisions: Collection[str], lineages: Mapping[str, Lineage], wanted: Container[str]
+) -> Lineage | None:
+    """The only lineage with all of some revisions; of several, the only one of a ``wanted`` store.
+
+    None where it is not clear.
+    """
+    fitting = {store: each for store, each in lineages.items() if each.has_all(revisions)}
+    if len(fitting) > 1:
+        fitting = {store: each for store, each in fitting.items() if store in wanted}
+    return next(iter(fitting.values())) if len(fitting) == 1 else None

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
         record_document,
     )
     from statemigrate.native.feeder import before_first_batch
-    from statemigrate.native.functions import ENVELOPE, MigratedFunction
+    from statemigrate.native.functions import MigratedFunction
     from statemigrate.native.listing import (
         Listing,
         column_families,
@@ -146,7 +146,7 @@ else:
                 "record_document"
             ),
             "feeder": "before_first_batch",
-            "functions": "ENVELOPE MigratedFunction",
+            "functions": "MigratedFunction",
             "listing": "Listing column_families read_listing schemas_until",
             "moved": "check_readable readable_uri uri_of",
             "older_families": "lineage_of older_families unknown_family unscripted",

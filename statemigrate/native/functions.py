@@ -11,6 +11,7 @@ from pyspark.sql.streaming.state import GroupState
 
 from statemigrate.access import DualAccess
 from statemigrate.deployment import (
+    ENVELOPE,
     Declared,
     DeploymentSettings,
     StorePlan,
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 # The timeout is kept because Spark tells Python none of it, and drops it when state is written in
 # a call that sets no timeout. What migrates a value without the function's doing sets it again.
 
-
-ENVELOPE = "revision STRING, payload BINARY, timeout BIGINT"
-"""The ``stateStructType`` of an ``applyInPandasWithState`` whose function is `migrated`."""
 
 _NO_TIMEOUT = -1
 _PROCESSING_TIME, _EVENT_TIME = "ProcessingTimeTimeout", "EventTimeTimeout"

@@ -13,7 +13,7 @@ from statemigrate.deployment import (
     revision_in,
 )
 from statemigrate.errors import StartupError
-from statemigrate.migration import Lineage
+from statemigrate.migration import Lineage, lineage_with
 from statemigrate.native.checkpoint import SparkCheckpoint
 from statemigrate.native.listing import check_listed
 from statemigrate.native.operators import Variable
@@ -63,13 +63,10 @@ def lineage_of(
     path: str, found: Sequence[str], lineages: Mapping[str, Lineage], wanted: Mapping[str, str]
 ) -> Lineage:
     """The lineage whose state the envelopes hold, as `older_envelopes` tells it."""
-    fitting = {
-        store: each for store, each in lineages.items() if all(name in each for name in found)
-    }
-    named = {store: each for store, each in fitting.items() if store in wanted}
-    chosen = fitting if len(fitting) == 1 else named
-    if len(chosen) == 1:
-        return next(iter(chosen.values()))
+    chosen = lineage_with(found, lineages, wanted)
+    if chosen is not None:
+        return chosen
+    fitting = [store for store, each in lineages.items() if each.has_all(found)]
     raise StartupError(
         "SM-START-011",
         f"it is not clear which store the state in {path} is",

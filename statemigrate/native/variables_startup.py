@@ -13,6 +13,7 @@ from typing import Any
 
 from statemigrate.checkpoint import CheckpointDirectory
 from statemigrate.deployment import (
+    ENVELOPE,
     SETTINGS,
     Declared,
     DeploymentSettings,
@@ -46,7 +47,7 @@ from statemigrate.native.deployment_check import (
     read_record,
     write_record,
 )
-from statemigrate.native.functions import ENVELOPE, Function, MigratedFunction, StorePlans
+from statemigrate.native.functions import Function, MigratedFunction, StorePlans
 from statemigrate.native.listing import read_listing
 from statemigrate.native.retrying import whole
 from statemigrate.native.startup_stored import CommittedStores, read_stores

@@ -155,7 +155,10 @@ class RowsReadOnce:
         for batch in table.batches():
             yield batch
             size += batch.nbytes
-            found = [*found, batch] if size <= self._most else []
+            if size <= self._most:
+                found.append(batch)
+            else:
+                found.clear()
         if size <= self._most:
             self._known[state] = found
             while sum(map(_size, self._known.values())) > self._most:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from statemigrate.checkpoint import CommittedState
-from statemigrate.checkpoint.operators import GROUP_STATE, has_envelopes, kind_of
+from statemigrate.checkpoint.operators import GROUP_STATE, in_envelopes
 from statemigrate.files import Files
 from statemigrate.state.user_rows import UserRows
 
@@ -67,7 +67,7 @@ class EnvelopesOf:
 def revisions_of(envelopes: UserRows) -> set[str]:
     """The revisions that envelopes have."""
     found: set[str] = set()
-    for batch in envelopes.all_batches():
+    for batch in envelopes.reading([f"{GROUP_STATE}.revision"]).all_batches():
         revisions = pc.struct_field(batch["value"], [GROUP_STATE, "revision"])
         found.update(each for each in pc.unique(revisions).to_pylist() if each is not None)
     return found
@@ -81,8 +81,6 @@ def stored_revisions(files: Files, batch: int) -> dict[int, frozenset[str]]:
     state = CommittedState(files, batch)
     return {
         each.operator.number: frozenset(revisions_of(UserRows(each)))
-        for operator in state.shape.operators
-        if kind_of(operator.name).has_function
+        for operator in filter(in_envelopes, state.shape.operators)
         for each in state.of_operator(operator)
-        if has_envelopes(each.family)
     }

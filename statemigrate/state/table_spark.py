@@ -196,15 +196,10 @@ class SparkCatalog:
             yield _Paged(store, self, pages, large, at)
 
     def _envelope_lineage(self, family: SparkFamily) -> Lineage | None:
+        from statemigrate.migration import lineage_with
+
         revisions = revisions_of(UserRows(family))
-        fitting = {
-            store: each
-            for store, each in self._lineages.items()
-            if all(name in each for name in revisions)
-        }
-        named = {store: each for store, each in fitting.items() if store in self._project.targets}
-        chosen = fitting if len(fitting) == 1 else named
-        return next(iter(chosen.values())) if len(chosen) == 1 else None
+        return lineage_with(revisions, self._lineages, self._project.targets)
 
     @cached_property
     def _lineages(self) -> Mapping[str, Lineage]:

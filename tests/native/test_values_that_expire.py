@@ -14,6 +14,7 @@ from statemigrate.errors import StartupError
 pytestmark = pytest.mark.spark
 
 LIFE = 600_000  # milliseconds; nothing expires while a test runs
+SHORT = 60_000  # nothing expires before another batch has run, on a busy machine too
 
 
 class Expiring:
@@ -32,11 +33,11 @@ class ExpiringAmounts(Expiring, AmountsTally):
 
 
 class ShortCents(ExpiringCents):
-    life = 30_000
+    life = SHORT
 
 
 class ShortAmounts(ExpiringAmounts):
-    life = 30_000
+    life = SHORT
 
     def handleInputRows(self, key, rows, timer_values):
         """Reads and leaves alone."""

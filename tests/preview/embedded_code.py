@@ -258,6 +258,10 @@ def means_with_more(events: Events):
     return query(events, MeansWithMore())
 
 
-def means_until_now(events: Events):
+def totals_until_now(events: Events):
     """The stream asks for the time, so that each batch runs by itself."""
+    return query(events.where(F.col("at") < F.current_timestamp()), Totals())
+
+
+def means_until_now(events: Events):
     return query(events.where(F.col("at") < F.current_timestamp()), Means())

@@ -159,6 +159,22 @@ def function_wrong_means(events: Events):
     return _function(events, MEANS, 1)
 
 
+def timed_function(events: Events):
+    """The totals of some keys; the others have a timeout alone."""
+
+    def totals(key, frames, state):
+        if not state.hasTimedOut and key[0] in ("k1", "k2"):
+            n, total = state.get if state.exists else (0, 0)
+            state.update((n + sum(map(len, frames)), total))
+        state.setTimeoutDuration(3_600_000)
+        yield pandas.DataFrame([(key[0], 0, 0)], columns=["k", "n", "sum"])
+
+    own = migrated(totals, store="total", migrations=MIGRATIONS, targets={"total": "base"})
+    return events.groupBy("k").applyInPandasWithState(
+        own, OUTPUT, ENVELOPE, "Update", "ProcessingTimeTimeout"
+    )
+
+
 def unmarked_function(events: Events):
     """A function that gets envelopes as they are."""
 

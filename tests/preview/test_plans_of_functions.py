@@ -5,6 +5,7 @@ import pytest
 from previewed_query import Query, events, named, scripts_of, write_means
 
 from statemigrate import NewCode, plan
+from statemigrate.commands.lock import lock
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -18,6 +19,7 @@ def scripts(tmp_path, monkeypatch):
     return made
 
 
+STORES = "org.apache.spark.sql.execution.streaming.state"
 DOWNGRADE = """
 
 def downgrade(value):
@@ -70,3 +72,46 @@ def test_without_its_scripts_a_functions_state_is_not_called_the_same(spark, tmp
     assert found == {"total": "cannot"}
     (text,) = [each.text for each in planned.items if each.name == "total"]
     assert "store total has no migration script" in text
+
+
+def test_a_lock_file_has_the_revision_that_a_function_writes(spark, tmp_path, scripts):
+    file = tmp_path / "state.lock"
+
+    def checked(function, check=True):
+        found = lock(named(function), file=file, mode="update", check=check, spark=spark)
+        return [(each.name, each.verdict) for each in found.changes]
+
+    checked(code.function_totals, check=False)
+    assert checked(code.function_totals) == []
+    assert checked(code.function_means) == [("total", "live")]
+    checked(code.function_means, check=False)
+    assert checked(code.function_totals) == [("total", "live")]
+
+
+def test_a_guarded_start_takes_the_revision_that_a_record_has(spark, tmp_path, scripts):
+    query = Query(spark, tmp_path, code.function_totals, "update", batches=1)
+    lock(named(code.function_totals), checkpoint=query.checkpoint, mode="update", spark=spark)
+    query.is_guarded = True
+    go_on(query, code.function_means, 3)
+    assert verdicts(query, code.function_means, scripts)[0] == {"total": "same"}
+
+
+@pytest.mark.parametrize("provider", ["RocksDBStateStoreProvider", "HDFSBackedStateStoreProvider"])
+def test_keys_with_a_timeout_alone_have_no_revision(spark, tmp_path, scripts, provider):
+    settings = {
+        "spark.sql.streaming.stateStore.providerClass": f"{STORES}.{provider}",
+        # With processing time Spark would run empty batches without end.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        query = Query(spark, tmp_path, code.timed_function, "update", batches=2)
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    query.checkpoint = query.checkpoint.rename(tmp_path / 'it\'s "moved"')
+    assert verdicts(query, code.timed_function, scripts)[0] == {"total": "same"}
+    assert verdicts(query, code.function_means, scripts)[0]["total"] == "live"
+    assert verdicts(query, migrations=scripts)[0] == {"total": "live"}

@@ -154,14 +154,18 @@ def test_the_square_finds_a_wrong_script(spark, place, scripts):
     assert "total.mean" in text
 
 
-@pytest.mark.parametrize("means", [code.means, code.means_until_now], ids=["at once", "each"])
+@pytest.mark.parametrize(
+    ("totals", "means"),
+    [(code.totals, code.means), (code.totals_until_now, code.means_until_now)],
+    ids=["at once", "each"],
+)
 def test_a_query_is_previewed_in_the_middle_of_its_backfill(
-    spark, place, scripts, monkeypatch, means
+    spark, place, scripts, monkeypatch, totals, means
 ):
     few = json.dumps({"k": "k3", "v": 1, "id": 900, "at": "2026-01-01T00:09:00Z"})
     keys = [json.dumps({"k": f"rare {n}", "v": n, "id": n, "at": "2026-01-01T00:00:00Z"})
             for n in range(300)]  # fmt: skip
-    query = EmbeddedLife(spark, place, code.totals, rows=[keys])
+    query = EmbeddedLife(spark, place, totals, rows=[keys])
     write(scripts)
     query.function, query.name = means, named(means)
     slow = BackfillOptions(initial_rows=20, maximum_rows=20)
