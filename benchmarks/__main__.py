@@ -26,6 +26,7 @@ from benchmarks import (
     sharing,
     shuffling,
     sizes,
+    starts,
     state_rows,
     state_tables,
 )
@@ -40,6 +41,7 @@ _FULL = {
     "native": native.measure,
     "pages": pages.measure,
     "page_visits": page_visits.measure,
+    "starts": starts.measure,
     "pace": pacing.measure,
     "dry_run": dry_runs.measure,
     "state_rows": state_rows.measure,
@@ -71,6 +73,7 @@ _QUICK = {
     "native": lambda: native.measure(1_000, 2),
     "pages": lambda: pages.measure(tuple(pages.smaller(each, 20) for each in pages.LOADS), 2),
     "page_visits": lambda: page_visits.measure(2_000, 1),
+    "starts": lambda: starts.measure(20_000, 2),
     "pace": lambda: pacing.measure(
         {"native": pacing.Load(20_000, 200), "paged": pacing.Load(50_000, 50, 1_000)}, 18
     ),

@@ -12,7 +12,6 @@ from statemigrate.formats.struct.ddl import parse_ddl
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code, lock_text, read_lock
 from statemigrate.meaning.plan_items import readable
 from statemigrate.meaning.spark_check import reads
-from statemigrate.quoting import markdown_text
 from statemigrate.rewrite.aggregates import AggregateFunction
 from statemigrate.rewrite.probe_facts import OperatorFact
 from statemigrate.rewrite.state_schemas import StateSchema
@@ -182,13 +181,3 @@ def test_a_range_of_numbers_is_shown_with_its_end(end):
     assert readable(f"Range (0, 9, step=-10{end}") == "Range (0, 9, step=-10)"
     subquery = f"ScalarSubquery(rows=table Range (0, 5, step=1{end}; filter v)"
     assert readable(subquery) == "ScalarSubquery(rows=table Range (0, 5, step=1); filter v)"
-
-
-@given(st.text())
-def test_markdown_keeps_any_text_on_one_line_and_takes_nothing_in_it_for_markup(text):
-    shown = markdown_text(text)
-    assert "\n" not in shown
-    assert "\r" not in shown
-    bare = shown.replace("<!-- -->", "")
-    for mark in "|<>[]`*_#":
-        assert bare.count(mark) == bare.count(f"\\{mark}")
