@@ -19,12 +19,14 @@ from statemigrate.meaning import (
     LIVES,
     CodeMeaning,
     PlanItem,
+    StoreTargets,
     compare_meanings,
     compare_operators,
     compare_sources,
     compare_states,
 )
 from statemigrate.migration import Lineage
+from statemigrate.native import StoreRecord
 from statemigrate.rewrite import RewriteOptions, RewritePlan, WindowFinding, operator_name
 from statemigrate.state import Project
 
@@ -53,10 +55,12 @@ def verdicts_on(
     lineages: Mapping[str, Lineage],
     pages: ComparedPages,
     envelopes: ComparedEnvelopes,
+    record: Mapping[str, StoreRecord],
 ) -> Iterator[PlanItem]:
     """The verdict on each source, state and meaning.
 
-    ``old`` is the meaning of the code that wrote the state, None where nothing says it.
+    ``old`` is the meaning of the code that wrote the state, None where nothing says it. ``record``
+    is what starts have recorded of stores.
     """
     offsets = pages.offsets(shape.offsets[shape.batch].offsets)
     inputs = None if old is None else old.sources
@@ -64,8 +68,12 @@ def verdicts_on(
     yield from compare_sources(offsets, pages.sources(found.sources), inputs, streams)
     evolves = is_avro(shape.conf)
     sides = pages.operators(shape.operators, found.shape.operators)
+    targets = {
+        store: StoreTargets(plan, record.get(store, StoreRecord()).target)
+        for store, plan in found.variables.items()
+    }
     states = [
-        *envelopes.without_own(compare_operators(*sides, lineages, evolves=evolves)),
+        *envelopes.without_own(compare_operators(*sides, lineages, targets, evolves=evolves)),
         *envelopes.items,
         *pages.items(lineages),
     ]

@@ -14,7 +14,7 @@ from statemigrate.checkpoint.operators import CheckpointShape, in_envelopes
 from statemigrate.deployment import StorePlan
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
-from statemigrate.meaning import PlanItem, by_scripts, compare_stores
+from statemigrate.meaning import WITHOUT_FUNCTION, PlanItem, by_scripts, compare_stores
 from statemigrate.migration import Lineage, lineage_with
 from statemigrate.native import StoreRecord, read_record, stored_envelopes
 from statemigrate.rewrite import operator_name
@@ -117,6 +117,5 @@ def _without_function(operator: str, found: Probed) -> PlanItem:
         text = "its values are in envelopes, and a checkpoint of new code does not say which "
         text += "revision that code writes: name it with --code"
     else:
-        text = "its values are in envelopes, and the code does not have one function that "
-        text += "`migrated` wraps: put it around the function, with the store of the values"
+        text = WITHOUT_FUNCTION
     return PlanItem(operator, "cannot", text, operator)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from statemigrate.checkpoint import describe
 from statemigrate.checkpoint.logs import newest_offsets
 from statemigrate.checkpoint.operators import CheckpointShape, in_envelopes
-from statemigrate.deployment import Call, Looking, StorePlan, named_object
+from statemigrate.deployment import Call, Looking, StorePlan, named_object, store_of
 from statemigrate.errors import CodeError, RewriteError, StatemigrateError
 from statemigrate.files import Files, open_files
 from statemigrate.meaning import (
@@ -82,7 +82,8 @@ class Probed:
     migrates. ``pages`` are the records of operators on pages, by their names, and ``numbers`` how
     many pages each is to have, where the code says it. ``mode`` is the output mode that the code
     ran in, empty where it did not run. ``in_envelopes`` are the functions of
-    ``applyInPandasWithState`` whose values are in envelopes, by their stores.
+    ``applyInPandasWithState`` whose values are in envelopes, by their stores, and ``variables``
+    those of processors that scripts lead to.
     """
 
     shape: CheckpointShape
@@ -94,6 +95,7 @@ class Probed:
     numbers: Mapping[str, int] = field(default_factory=dict)
     mode: str = ""
     in_envelopes: Mapping[str, StorePlan | StatemigrateError] = field(default_factory=dict)
+    variables: Mapping[str, StorePlan] = field(default_factory=dict)
 
     @property
     def functions(self) -> Mapping[int, tuple[AggregateFunction, ...]]:
@@ -256,6 +258,7 @@ def _probed(wanted: NewCode, made: Any, looking: Looking, folder: Path) -> Probe
         numbers,
         "".join(modes),
         dict(looking.functions),
+        dict(looking.variables),
     )
 
 
@@ -304,6 +307,7 @@ def meaning_of(found: Probed, reference: str) -> CodeMeaning:
     sources = tuple(found.sources.inputs.get(name, "") for name in found.sources.names)
     shapes = found.shape.operators
     made = code_meaning(reference, found.plan or PlanMeaning(), sources, shapes)
+    made = _with_targets(made, found.variables)
     functions = [each.number for each in shapes if in_envelopes(each)]
     if len(functions) != 1 or len(found.in_envelopes) != 1:
         return made
@@ -317,6 +321,16 @@ def meaning_of(found: Probed, reference: str) -> CodeMeaning:
         replace(each, state=values) if each.number in functions else each for each in made.operators
     )
     return replace(made, operators=operators)
+
+
+def _with_targets(made: CodeMeaning, variables: Mapping[str, StorePlan]) -> CodeMeaning:
+    """The meaning, with the families that the code writes to where it has the stores."""
+    operators = []
+    for each in made.operators:
+        own = {*map(store_of, each.state)} & variables.keys()
+        targets = {store: variables[store].target.name for store in own}
+        operators.append(replace(each, targets=targets))
+    return replace(made, operators=tuple(operators))
 
 
 def meaning_files(found: Probed, reference: str, batch: int) -> Mapping[str, bytes]:

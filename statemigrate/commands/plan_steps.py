@@ -28,6 +28,7 @@ from statemigrate.meaning import (
     with_levels,
 )
 from statemigrate.migration import BASE, Lineage
+from statemigrate.native import StoreRecord, read_record
 from statemigrate.quoting import argument
 from statemigrate.rewrite import Question, RewritePlan, ScriptedFamily, state_ddl, store_families
 from statemigrate.state import Project
@@ -58,7 +59,8 @@ def planned_for(
     pages = ComparedPages.of(files, shape, found, project.lineages, project.spark)
     rewrite = rewrite_plan(files, shape, found, old, project, pages)
     envelopes = ComparedEnvelopes.of(files, shape, found)
-    verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages, envelopes)
+    record = read_record(files)
+    verdicts = verdicts_on(shape, found, old, rewrite, project.lineages, pages, envelopes, record)
     verdicts = unset_as_warnings(verdicts, old, meaning_of(found, ""))
     items = tuple(with_levels(verdicts, rules))
     has_scripts = project.survey is not None
@@ -76,6 +78,7 @@ def planned_for(
         pages,
         envelopes,
         _rekeyed(shape, found, old, rewrite, project.stores),
+        record,
     )
     made = steps.all()
     return replace(
@@ -118,6 +121,7 @@ class _Steps:
     pages: ComparedPages
     envelopes: ComparedEnvelopes
     rekeyed: tuple[str, ...]
+    record: Mapping[str, StoreRecord]
 
     @property
     def verdicts(self) -> set[str]:
@@ -147,8 +151,11 @@ class _Steps:
         return ""
 
     def _deployed(self, store: str) -> str:
-        """The revision of a store's values, the newest that the scripts have."""
+        """The revision that a store was written at, else the newest that the scripts have."""
         lineage = self.lineages.get(store)
+        written = self.record.get(store, StoreRecord()).target
+        if written is not None and lineage is not None:
+            return revision_in(written) or lineage.oldest
         found = [
             each.revision
             for record in self.pages.records.values()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         note_call,
         note_function,
         note_pages,
+        note_variable,
         only_looking,
         query_checkpoint,
         running_on_copy,
@@ -72,8 +73,8 @@ else:
         {
             "code": (
                 "Copy Looking is_on_copy is_only_looking is_tried named_object note_call "
-                "note_function note_pages only_looking query_checkpoint running_on_copy "
-                "settings_for_query"
+                "note_function note_pages note_variable only_looking query_checkpoint "
+                "running_on_copy settings_for_query"
             ),
             "deployment_checks": "check_expiry check_scripted check_scripts check_targets",
             "store_plan": (

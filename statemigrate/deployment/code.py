@@ -64,13 +64,15 @@ class Looking:
 
     ``calls`` are those that declare an operator. ``pages`` has the number of pages by the name of
     an operator, where the code gives one. ``functions`` are those of ``applyInPandasWithState`` by
-    their stores: how the values are read and written, or why they cannot be.
+    their stores: how the values are read and written, or why they cannot be. ``variables`` are
+    those of processors by their stores, if scripts lead to what the code declares.
     """
 
     checkpoint: str | None = None
     calls: set[Call] = field(default_factory=set)
     pages: dict[str, int] = field(default_factory=dict)
     functions: dict[str, StorePlan | StatemigrateError] = field(default_factory=dict)
+    variables: dict[str, StorePlan] = field(default_factory=dict)
 
 
 _LOOKING: ContextVar[Looking | None] = ContextVar("statemigrate_looking", default=None)
@@ -172,3 +174,10 @@ def note_function(store: str, found: StorePlan | StatemigrateError) -> None:
     looking = _LOOKING.get()
     if looking is not None:
         looking.functions[store] = found
+
+
+def note_variable(plan: StorePlan) -> None:
+    """Note how a processor reads and writes a store, if its code is only looked at."""
+    looking = _LOOKING.get()
+    if looking is not None:
+        looking.variables[plan.declared.store] = plan

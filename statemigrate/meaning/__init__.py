@@ -38,14 +38,19 @@ if TYPE_CHECKING:
         setting_of,
         unset_as_warnings,
     )
-    from statemigrate.meaning.states import LIVES, compare_states, described_pages
+    from statemigrate.meaning.states import (
+        LIVES,
+        WITHOUT_FUNCTION,
+        compare_states,
+        described_pages,
+    )
     from statemigrate.meaning.store_changes import (
         by_scripts,
         compare_stores,
         format_ddl,
         is_scripted,
     )
-    from statemigrate.meaning.type_changes import compare_operators, compare_sources
+    from statemigrate.meaning.type_changes import StoreTargets, compare_operators, compare_sources
 else:
     make_face(
         __name__,
@@ -59,8 +64,8 @@ else:
             "plan_items": "PlanItem PlanStep RULES VERDICTS with_levels",
             "recorded": "MeaningRecord recorded_meaning settings_at",
             "setting_changes": "SETTING recorded_settings setting_of unset_as_warnings",
-            "states": "LIVES compare_states described_pages",
+            "states": "LIVES WITHOUT_FUNCTION compare_states described_pages",
             "store_changes": "by_scripts compare_stores format_ddl is_scripted",
-            "type_changes": "compare_operators compare_sources",
+            "type_changes": "StoreTargets compare_operators compare_sources",
         },
     )

@@ -13,7 +13,6 @@ from typing import Any
 from statemigrate.checkpoint.operators import OperatorShape, kind_of
 from statemigrate.errors import CodeError
 from statemigrate.files import (
-    OBJECT,
     Maybe,
     Table,
     check_shape,
@@ -53,7 +52,8 @@ class OperatorMeaning:
     is empty where that was not looked at. ``keys``, ``functions`` and ``facts`` are as the probe
     saw them. ``format`` is that of the document that it is from: format 1, of statemigrate 0.1.0,
     has no conditions that a value is not null, no rows of tables that code makes, and no nulls of
-    ``NOT IN``. Before format 3 no text has settings of the session.
+    ``NOT IN``. Before format 3 no text has settings of the session. ``targets`` are the families
+    that the code writes to, by the stores that its scripts migrate.
     """
 
     name: str
@@ -64,6 +64,7 @@ class OperatorMeaning:
     functions: tuple[AggregateFunction, ...] = ()
     facts: tuple[OperatorFact, ...] = ()
     format: int = FORMAT
+    targets: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def texts(self) -> Iterator[str]:
@@ -177,6 +178,15 @@ def _name(kind: str, number: int) -> str:
 
 
 _WINDOW = Maybe({"kind": str})
+_FUNCTION = {
+    "text": str,
+    "fields": [list],
+    "meaning": str,
+    **dict.fromkeys(("uncast", "function", "result", "shown"), Maybe(str, missing=True)),
+    "argument": Maybe(object, missing=True),
+    "empty": Maybe(list, missing=True),
+    "is_opaque": Maybe(bool, missing=True),
+}
 MEANING_SHAPE = {
     "format": int,
     "code": str,
@@ -198,8 +208,9 @@ MEANING_SHAPE = {
                     "lives": Maybe(int),
                 }
             ),
+            "targets": Maybe(Table(str), missing=True),
             "keys": [{"name": str, "expression": str, "window": _WINDOW}],
-            "functions": [OBJECT],
+            "functions": [_FUNCTION],
             "facts": [{"kind": str, "side": str, "text": str}],
         }
     ),
@@ -255,6 +266,7 @@ def _operator(operator: OperatorMeaning) -> dict[str, Any]:
         "number": operator.number,
         "kind": operator.kind,
         "state": {name: each.to_json() for name, each in operator.state.items()},
+        **({"targets": dict(sorted(operator.targets.items()))} if operator.targets else {}),
         "keys": [
             {
                 "name": each.name,
@@ -292,6 +304,7 @@ def meaning_from_document(document: Mapping[str, Any]) -> CodeMeaning:
             tuple(_function(function) for function in each["functions"]),
             tuple(OperatorFact(**fact) for fact in each["facts"]),
             document["format"],
+            each.get("targets") or {},
         )
         for name, each in document["operators"].items()
     )
@@ -316,8 +329,9 @@ def _function_document(function: AggregateFunction) -> dict[str, Any]:
 
 
 def _function(document: Mapping[str, Any]) -> AggregateFunction:
+    document = {name: each for name, each in document.items() if each is not None}
     fields = tuple((str(name), spark) for name, spark in document["fields"])
-    empty = document["empty"]
+    empty = document.get("empty")
     return AggregateFunction(
         **{
             "uncast": document["meaning"],

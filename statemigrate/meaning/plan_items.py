@@ -67,6 +67,12 @@ class PlanItem:
         }
 
 
+def deleted_families(store: str, names: Iterable[str], operator: str) -> PlanItem:
+    """The verdict on families of a store that code without scripts does not declare."""
+    text = f"the code does not declare {', '.join(names)}: Spark deletes it with all its values"
+    return PlanItem(store, "unnoticed", text, operator, store, "variable")
+
+
 @dataclass(frozen=True)
 class PlanStep:
     """One thing to do: in words, and as a ``command`` where there is one.

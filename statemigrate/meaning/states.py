@@ -7,15 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from statemigrate.checkpoint.operators import kind_of
+from statemigrate.checkpoint.operators import has_envelopes, kind_of
 from statemigrate.deployment import ENVELOPE, revision_in, store_of
 from statemigrate.formats.struct import parse_ddl
 from statemigrate.meaning.code_meaning import OperatorMeaning
-from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, PlanItem, short_text
+from statemigrate.meaning.plan_items import (
+    BEGINS_EMPTY,
+    DELETED,
+    PlanItem,
+    deleted_families,
+    short_text,
+)
 from statemigrate.meaning.spark_check import reads_struct
 from statemigrate.migration import BASE
 from statemigrate.rewrite import StateSchema
 
+WITHOUT_FUNCTION = (
+    "its values are in envelopes, and the code does not have one function that `migrated` wraps: "
+    "put it around the function, with the store of the values"
+)
+"""Why code cannot go on with a function's values."""
+_UNKNOWN_REVISION = (
+    "its values are in envelopes, and what is known of the old code does not say of which revision "
+    "they are: `plan` with the checkpoint reads it from them"
+)
 LIVES = "time-to-live"
 """The rule of values that live for another time."""
 
@@ -61,14 +76,26 @@ def _is_scripted(operator: OperatorMeaning) -> bool:
         return False
     own = operator.state.get(operator.name)
     if own is not None:
-        return own.value == ENVELOPE
+        return _is_start(own) or has_envelopes(parse_ddl(own.value))
     # Of values in envelopes only their format is known, and of Spark's own rows the key as well.
     return all(each.key is None for each in operator.state.values())
 
 
+def _is_start(own: StateSchema) -> bool:
+    """Whether a start saw a function's envelopes. It sees no key, and no revision."""
+    return own.value == ENVELOPE
+
+
 def _of_function(was: OperatorMeaning, now: OperatorMeaning) -> Iterator[PlanItem]:
-    """Of values in envelopes. A start knows nothing of their revisions, nor did earlier records."""
-    if was.name in was.state or now.name in now.state:
+    """Of values in envelopes. Those that no script is known of are under the operator's name."""
+    before, after = was.state.get(was.name), now.state.get(now.name)
+    if any(own is not None and _is_start(own) for own in (before, after)):
+        return
+    if before is not None or after is not None:
+        if before is None:
+            yield PlanItem(now.name, "cannot", WITHOUT_FUNCTION, now.name)
+        elif after is None:
+            yield PlanItem(now.name, "unknown", _UNKNOWN_REVISION, now.name)
         return
     stores = [{*map(store_of, each.state)} for each in (was, now)]
     if stores[0] == stores[1]:
@@ -90,15 +117,40 @@ def described_pages(name: str | None, pages: int = 0) -> str:
 def _other_revisions(was: OperatorMeaning, now: OperatorMeaning) -> Iterator[PlanItem]:
     """Stores that scripts have brought to another format."""
     for store in dict.fromkeys(map(store_of, now.state)):
-        if _has_other_revisions(was, now, store):
-            listed = [", ".join(sorted(_revisions(each, store))) for each in (was, now)]
+        if not _has_other_revisions(was, now, store):
+            continue
+        lost = [name for name in was.state if store_of(name) == store and name not in now.state]
+        if lost and not _is_migrated(now, store):
+            yield deleted_families(store, lost, now.name)
+        else:
+            listed = [", ".join(_written(each, store)) for each in (was, now)]
             text = f"the state has revision {listed[0]}, and the code writes {listed[1]}"
             yield PlanItem(store, "live", text, now.name, store)
 
 
+def _is_migrated(operator: OperatorMeaning, store: str) -> bool:
+    """Whether scripts migrate a store. Of values in envelopes only the format is known."""
+    own = {name: each for name, each in operator.state.items() if store_of(name) == store}
+    has_families = any(revision_in(name) or each.key is None for name, each in own.items())
+    return store in operator.targets or has_families
+
+
+def _written(operator: OperatorMeaning, store: str) -> list[str]:
+    """The revision that code writes to, or all that it has where that is not known."""
+    target = operator.targets.get(store)
+    if target is not None:
+        return [revision_in(target) or BASE]
+    return sorted(_revisions(operator, store))
+
+
 def _has_other_revisions(was: OperatorMeaning, now: OperatorMeaning, name: str) -> bool:
     before, after = _revisions(was, name), _revisions(now, name)
-    return bool(before and after) and before != after
+    if not (before and after):
+        return False
+    written, target = (each.targets.get(store_of(name)) for each in (was, now))
+    if written is not None and target is not None:
+        return written != target
+    return before != after and target not in was.state
 
 
 def _revisions(operator: OperatorMeaning, name: str) -> set[str]:

@@ -98,14 +98,16 @@ def _store(
     target = now.target
     if lineage is None or not is_scripted(now, lineage):
         return _without_script(store, was, target, operator)
-    verdict, text = _by_revisions(was, target, lineage)
+    at = {_revision(each, lineage) for each in was.families if each.occupancy != "nothing"}
+    verdict, text = by_revisions(at, _revision(was.target, lineage), target, lineage)
     return PlanItem(store, verdict, text, operator, store)
 
 
-def _by_revisions(was: StoredStore, target: StoredFamily, lineage: Lineage) -> tuple[Verdict, str]:
-    """What becomes of values at the revisions that the state has, and why."""
+def by_revisions(
+    at: set[str], written: str, target: StoredFamily, lineage: Lineage
+) -> tuple[Verdict, str]:
+    """What becomes of values ``at`` these revisions, and why; new ones were ``written`` at one."""
     goal = target.revision
-    at = {_revision(each, lineage) for each in was.families if each.occupancy != "nothing"}
     unknown = sorted(each for each in at if each not in lineage)
     if unknown:
         return "cannot", f"the state has revision {unknown[0]}, which no script leads to"
@@ -116,7 +118,7 @@ def _by_revisions(was: StoredStore, target: StoredFamily, lineage: Lineage) -> t
     elif missing is not None:
         text = f"the state has revision {newest}, and script {missing.revision} has no `downgrade`"
         found = "cannot", text
-    elif _revision(was.target, lineage) == goal:
+    elif written == goal:
         found = "goes on", f"values are migrating to revision {goal}"
     elif lineage.position(newest) > lineage.position(goal):
         found = "live", f"values go back from revision {newest} to {goal}"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs import Offsets
 from statemigrate.checkpoint.operators import OperatorShape, is_internal, kind_of
-from statemigrate.deployment import revision_in, store_of
-from statemigrate.meaning.plan_items import BEGINS_EMPTY, DELETED, UNNAMED, PlanItem, short_text
+from statemigrate.deployment import StorePlan, revision_in, store_of
+from statemigrate.meaning.plan_items import (
+    BEGINS_EMPTY,
+    DELETED,
+    UNNAMED,
+    PlanItem,
+    deleted_families,
+    short_text,
+)
 from statemigrate.meaning.spark_check import RowReading, reads
+from statemigrate.meaning.store_changes import by_revisions
 from statemigrate.migration import BASE, Lineage
 from statemigrate.rewrite import FamilyAddress, operator_name, state_ddl, store_families
 
@@ -104,17 +112,32 @@ def _named_sources(before: Sequence[str], after: Sequence[str], both: bool) -> I
 # Operators and their states.
 
 
+@dataclass(frozen=True)
+class StoreTargets:
+    """How the code's ``plan`` reads and writes a store, and the family that was ``written``.
+
+    That is None where no start has recorded it.
+    """
+
+    plan: StorePlan
+    written: str | None
+
+
+NO_TARGETS: Mapping[str, StoreTargets] = {}
+
+
 def compare_operators(
     old: Sequence[OperatorShape],
     new: Sequence[OperatorShape],
     lineages: Mapping[str, Lineage],
+    targets: Mapping[str, StoreTargets] = NO_TARGETS,
     *,
     evolves: bool,
 ) -> Iterator[PlanItem]:
     """What becomes of the states, by the types that Spark compares.
 
-    ``lineages`` are those of the scripts, by store; ``evolves`` says that variables are kept as
-    Avro.
+    ``lineages`` are those of the scripts, by store, and ``targets`` are of the variables that
+    scripts lead to; ``evolves`` says that variables are kept as Avro.
     """
     before = {each.number: each for each in old}
     after = {each.number: each for each in new}
@@ -123,7 +146,7 @@ def compare_operators(
         if was is None or now is None or kind_of(was.name) is not kind_of(now.name):
             yield _other_operator(number, was, now)
         elif kind_of(now.name).has_variables:
-            yield from _variables(was, now, lineages, evolves=evolves)
+            yield from _variables(was, now, lineages, targets, evolves=evolves)
         else:
             yield from _states(was, now)
 
@@ -178,7 +201,12 @@ def _field_name(name: str) -> str:
 
 
 def _variables(
-    was: OperatorShape, now: OperatorShape, lineages: Mapping[str, Lineage], *, evolves: bool
+    was: OperatorShape,
+    now: OperatorShape,
+    lineages: Mapping[str, Lineage],
+    targets: Mapping[str, StoreTargets],
+    *,
+    evolves: bool,
 ) -> Iterator[PlanItem]:
     """Of ``transformWithState``: each variable, or the families of a store that has scripts."""
     name = operator_name(now)
@@ -194,7 +222,23 @@ def _variables(
         elif store not in new:
             yield PlanItem(store, "unnoticed", DELETED, name, store, "variable")
         else:
-            yield _store(store, old[store], new[store], name, lineages.get(store), evolves=evolves)
+            item = _store(store, old[store], new[store], name, lineages.get(store), evolves=evolves)
+            others = item.verdict in ("same", "goes on") and store in targets
+            yield _of_target(item, old[store], targets[store]) if others else item
+
+
+def _of_target(item: PlanItem, old: Mapping[str, FamilyAddress], targets: StoreTargets) -> PlanItem:
+    """The verdict where the code may write another family than was written, both being there."""
+    written = next(iter(old)) if len(old) == 1 else targets.written
+    target, lineage = targets.plan.target, targets.plan.lineage
+    if written == target.name:
+        return item
+    if written is None:
+        text = f"values of another revision than {target.revision} become that as they are touched"
+        return replace(item, verdict="goes on", text=text)
+    at = {revision_in(name) or lineage.oldest for name in old}
+    verdict, text = by_revisions(at, revision_in(written) or lineage.oldest, target, lineage)
+    return replace(item, verdict=verdict, text=text)
 
 
 def _by_store(operator: OperatorShape) -> dict[str, dict[str, FamilyAddress]]:
@@ -233,9 +277,7 @@ def _store(
     begun = [name for name in new if name not in old]
     is_migrated = any(revision_in(name) for name in new)
     if lost and not is_migrated:
-        listed = ", ".join(lost)
-        text = f"the code does not declare {listed}: Spark deletes it with all its values"
-        return PlanItem(store, "unnoticed", text, operator, store, "variable")
+        return deleted_families(store, lost, operator)
     if not begun and not lost:
         return PlanItem(store, "same", "names and types are the same", operator, store)
     return _migrating(store, old, new, operator, lineage)

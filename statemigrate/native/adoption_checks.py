@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint import CheckpointDirectory
-from statemigrate.checkpoint.operators import operator_names, value_fields
+from statemigrate.checkpoint.operators import has_envelopes, operator_names, value_fields
 from statemigrate.deployment import is_family_of, revision_in, store_of
 from statemigrate.errors import CheckpointError
 from statemigrate.files import Files, PathOrFiles, Remembered
@@ -25,10 +25,6 @@ from statemigrate.quoting import argument
 
 if TYPE_CHECKING:
     from statemigrate.native.session import Spark
-
-
-_STATE = "groupState"
-"""The field of a function's rows that holds its own state."""
 
 
 def native_log(checkpoint: PathOrFiles) -> OffsetLog:
@@ -184,9 +180,7 @@ def _has_envelopes(files: Files, operator: int) -> bool:
             next_action="copy the whole checkpoint, its folder state included",
             path=path,
         ) from error
-    state = next((each for each in value_fields(data, path) if each["name"] == _STATE), {})
-    fields = state["type"]["fields"] if isinstance(state.get("type"), dict) else ()
-    return "revision" in {each["name"] for each in fields}
+    return has_envelopes({"type": "struct", "fields": value_fields(data, path)})
 
 
 def already_adopted(log: OffsetLog, backup: Backup) -> CheckpointError:

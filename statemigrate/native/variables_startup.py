@@ -28,6 +28,7 @@ from statemigrate.deployment import (
     family_name,
     is_family_of,
     is_only_looking,
+    note_variable,
     recorded_call,
     revision_in,
     settings_for_query,
@@ -246,18 +247,22 @@ def _tried(processor: Any, settings: DeploymentSettings) -> Deployed | Undeploya
         # Spark calls init again, and reports the user's own error.
         _log.debug("init of %s fails when tried", type(processor).__qualname__, exc_info=True)
         return tried
-    fitting = {each.store for each in declared if _has_plan(tried, each)}
+    fitting = {each.store for each in declared if _noted(tried, each)}
     own = {each.store for each in declared}
     return replace(
         tried, lineages={s: each for s, each in lineages.items() if s in fitting or s not in own}
     )
 
 
-def _has_plan(deployment: Deployed, declared: Declared) -> bool:
+def _noted(deployment: Deployed, declared: Declared) -> bool:
+    """Note how what the code declares is read and written; False where no script leads there."""
     try:
-        return deployment.plan(declared) is not None
+        plan = deployment.plan(declared)
     except StatemigrateError:
         return False
+    if plan is not None:
+        note_variable(plan)
+    return plan is not None
 
 
 def _error_of_init(processor: Any, deployment: Deployed) -> StatemigrateError | None:

@@ -95,7 +95,7 @@ class StoredCheckpoint(SparkCheckpoint):
         `CheckpointError` where it is not clear which operator is meant.
         """
         found = self._only_envelopes(
-            lambda each: self._families_of(each.id), lambda each: has_envelopes(each.family)
+            lambda each: self._families_of(each.id), lambda each: has_envelopes(each.family.value)
         )
         return None if found is None else UserRows(found)
 

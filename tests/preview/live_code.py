@@ -65,6 +65,27 @@ def marked_means(events: Events):
     return events.groupBy("k").transformWithState(own, OUTPUT, "Update", "None")
 
 
+def stateful_back(events: Events):
+    """The code that `rollback` asks for."""
+    return _stateful(events, Totals(), targets={"total": "base"})
+
+
+def marked_back(events: Events):
+    own = migrated(
+        Totals(), migrations=MIGRATIONS, checkpoint=CHECKPOINT, targets={"total": "base"}
+    )
+    return events.groupBy("k").transformWithState(own, OUTPUT, "Update", "None")
+
+
+def plain_totals(events: Events):
+    return events.groupBy("k").transformWithState(Totals(), OUTPUT, "Update", "None")
+
+
+def plain_means(events: Events):
+    """The code without its scripts."""
+    return events.groupBy("k").transformWithState(Means(), OUTPUT, "Update", "None")
+
+
 def backfilled_totals(events: Events):
     return _with_backfill(events, Totals())
 

@@ -352,14 +352,14 @@ def _stores(operator: OperatorShape) -> Iterator[OperatorStore]:
     if kind.has_variables:
         return
     for name, (store, family) in user_stores(operator).items():
-        if not (kind.has_function and has_envelopes(family)):
+        if not (kind.has_function and has_envelopes(family.value)):
             yield OperatorStore(name, operator.number, store, family, kind.has_sides)
 
 
-def has_envelopes(family: FamilyShape) -> bool:
+def has_envelopes(value: StructJson) -> bool:
     """Whether the values of a function are in envelopes, which name the revision of each."""
-    first = family.value["fields"][0]
-    state = first["type"] if first["name"] == GROUP_STATE else None
+    first = value["fields"][:1]
+    state = next((each["type"] for each in first if each["name"] == GROUP_STATE), None)
     fields = state.get("fields", ()) if isinstance(state, dict) else ()
     return {field["name"] for field in fields} >= _ENVELOPE
 
@@ -367,7 +367,7 @@ def has_envelopes(family: FamilyShape) -> bool:
 def in_envelopes(operator: OperatorShape) -> bool:
     """Whether an operator is a function whose values are in envelopes."""
     families = (family for store in operator.stores for family in store.families)
-    return kind_of(operator.name).has_function and any(map(has_envelopes, families))
+    return kind_of(operator.name).has_function and any(has_envelopes(f.value) for f in families)
 
 
 # Keys as users know them: of a map its own key too, of a join's row not the number of the row.

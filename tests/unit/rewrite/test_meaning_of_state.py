@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from statemigrate.checkpoint.operators.shapes import FamilyShape, NoPrefix
 from statemigrate.errors import CodeError
+from statemigrate.files import document_checksum
 from statemigrate.formats.struct.ddl import parse_ddl
 from statemigrate.meaning import CodeMeaning, OperatorMeaning, compare_code, lock_text, read_lock
 from statemigrate.meaning.plan_items import readable
@@ -169,6 +170,20 @@ def test_what_differs_between_two_versions_has_a_verdict(case):
 
 def test_the_same_code_differs_in_nothing():
     assert list(compare_code(meaning(), meaning())) == []
+
+
+@pytest.mark.parametrize("name", ["meaning", "text", "is_opaque", "fields", "empty"])
+def test_a_lock_file_whose_function_has_a_value_of_another_type_is_refused(tmp_path, name):
+    document = json.loads(lock_text(meaning()))
+    (function,) = document["operators"]["aggregation-0"]["functions"]
+    function[name] = 7
+    del document["checksum"]
+    path = tmp_path / "state.lock"
+    path.write_text(json.dumps({**document, "checksum": document_checksum(document)}))
+    with pytest.raises(CodeError) as raised:
+        read_lock(path)
+    assert raised.value.code == "SM-LOCK-001"
+    assert name in raised.value.found
 
 
 def test_expressions_are_shown_without_the_places_of_their_parts():
