@@ -13,7 +13,7 @@ from statemigrate.commands.compared_pages import ComparedPages, change_steps, st
 from statemigrate.commands.new_code import NewCode, Probed, known_before, meaning_of, probed
 from statemigrate.commands.plan_costs import StateCosts, costs_of
 from statemigrate.commands.script_for_code import changes_of_stores
-from statemigrate.deployment import StoredStore, revision_in, store_of
+from statemigrate.deployment import StoredStore, revision_in, revision_of, store_of
 from statemigrate.errors import StatemigrateError
 from statemigrate.files import Files
 from statemigrate.meaning import (
@@ -155,7 +155,7 @@ class _Steps:
         lineage = self.lineages.get(store)
         written = self.record.get(store, StoreRecord()).target
         if written is not None and lineage is not None:
-            return revision_in(written) or lineage.oldest
+            return revision_of(lineage, written)
         found = [
             each.revision
             for record in self.pages.records.values()

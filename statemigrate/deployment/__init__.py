@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         is_family_of,
         recorded_call,
         revision_in,
+        revision_of,
         store_of,
         written_for,
     )
@@ -85,7 +86,7 @@ else:
                 "Call Declared DeploymentSettings ENVELOPE Kind Occupancy SETTINGS StoreFacts "
                 "StoredFamily StoredStore VARIABLE_KINDS applied_scripts complement_of "
                 "declared_by family_name gets_source is_family_of recorded_call revision_in "
-                "store_of written_for"
+                "revision_of store_of written_for"
             ),
         },
     )

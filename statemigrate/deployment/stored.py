@@ -354,6 +354,11 @@ def revision_in(name: str) -> str | None:
     return name.partition(_SIGN)[2] or None
 
 
+def revision_of(lineage: Lineage, name: str) -> str:
+    """The revision of a family by its name: what `family_name` was given."""
+    return revision_in(name) or lineage.oldest
+
+
 # The calls that declare an operator whose state migrates, as messages name them.
 # A start on Spark's own state records the call that its code was declared by. A message names that
 # one. Where no start has recorded any, it names `stateful`, which the first pages of the

@@ -28,8 +28,8 @@ WITHOUT_FUNCTION = (
 )
 """Why code cannot go on with a function's values."""
 _UNKNOWN_REVISION = (
-    "its values are in envelopes, and what is known of the old code does not say of which revision "
-    "they are: `plan` with the checkpoint reads it from them"
+    "its values are in envelopes, and nothing known of the old code says their revision: `plan` "
+    "with the checkpoint reads it from them"
 )
 LIVES = "time-to-live"
 """The rule of values that live for another time."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from statemigrate.checkpoint.logs import Offsets
 from statemigrate.checkpoint.operators import OperatorShape, is_internal, kind_of
-from statemigrate.deployment import StorePlan, revision_in, store_of
+from statemigrate.deployment import StorePlan, revision_in, revision_of, store_of
 from statemigrate.meaning.plan_items import (
     BEGINS_EMPTY,
     DELETED,
@@ -236,8 +236,8 @@ def _of_target(item: PlanItem, old: Mapping[str, FamilyAddress], targets: StoreT
     if written is None:
         text = f"values of another revision than {target.revision} become that as they are touched"
         return replace(item, verdict="goes on", text=text)
-    at = {revision_in(name) or lineage.oldest for name in old}
-    verdict, text = by_revisions(at, revision_in(written) or lineage.oldest, target, lineage)
+    at = {revision_of(lineage, name) for name in old}
+    verdict, text = by_revisions(at, revision_of(lineage, written), target, lineage)
     return replace(item, verdict=verdict, text=text)
 
 

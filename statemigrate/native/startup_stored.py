@@ -13,7 +13,7 @@ from statemigrate.deployment import (
     complement_of,
     family_name,
     is_family_of,
-    revision_in,
+    revision_of,
     store_of,
 )
 from statemigrate.errors import StartupError
@@ -126,7 +126,7 @@ class _StoredFamilies:
         return Lineage.unmigrated(store, Struct(self._checkpoint.types(variable).value))
 
     def _family(self, lineage: Lineage, variable: Variable) -> StoredFamily:
-        revision = _revision(lineage, variable.name)
+        revision = revision_of(lineage, variable.name)
         schema = self._checkpoint.types(variable).value
         fmt: Format = Struct(schema)
         if revision in lineage:
@@ -143,7 +143,7 @@ class _StoredFamilies:
         rerun = [name for name in _families(lineage) if self._listing.may_have(name)]
         names = dict.fromkeys([*record.families, *rerun])
         revisions = {
-            name: _revision(lineage, name)
+            name: revision_of(lineage, name)
             for name in names
             if name not in self.variables and name not in self._accepted
         }
@@ -225,10 +225,6 @@ class _StoredFamilies:
 
 def _families(lineage: Lineage) -> list[str]:
     return [family_name(lineage, revision) for revision in lineage.revisions]
-
-
-def _revision(lineage: Lineage, name: str) -> str:
-    return revision_in(name) or lineage.oldest
 
 
 def _refused(

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from statemigrate.checkpoint.operators import OperatorStore
-from statemigrate.deployment import StoredFamily, StoredStore, revision_in, store_of
+from statemigrate.deployment import StoredFamily, StoredStore, revision_of, store_of
 from statemigrate.errors import StartupError, ValueMismatchError, shown
 from statemigrate.formats import (
     Format,
@@ -40,7 +40,7 @@ def stored_revision(lineage: Lineage, value: Format, key: Format, record: StoreR
     revision with its formats. Raises `StartupError` where there is none, and where the oldest does
     not say what its keys are and a later one does: then the keys of both may be these.
     """
-    noted = record.target and (revision_in(record.target) or lineage.oldest)
+    noted = record.target and revision_of(lineage, record.target)
     if noted in lineage:
         return str(noted)
     fitting = list(_fitting(lineage, value, key))
